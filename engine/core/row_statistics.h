@@ -1,0 +1,24 @@
+// What is known of each row of weights once it has been normalised.
+#pragma once
+
+#include <cstdint>
+
+namespace attn {
+
+// Statistics of one query row of one head. A row with no visible key has the
+// values below.
+struct RowStatistics {
+  // Natural logarithm of the sum of exponentials over the visible keys.
+  double lse = -__builtin_huge_val();
+  // Shannon entropy of the weights in nats; exactly 0 for one-hot.
+  double entropy = 0;
+  double peak_weight = 0;
+  // Key of the largest weight, the lowest on ties; -1 for an empty row.
+  int64_t top_key = -1;
+  int64_t visible_keys = 0;
+  // Final logits of the visible keys; 0 for an empty row.
+  double logit_min = 0;
+  double logit_max = 0;
+};
+
+}  // namespace attn

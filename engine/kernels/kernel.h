@@ -1,0 +1,71 @@
+// A kernel is how a variant is computed.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "engine/core/attention_args.h"
+#include "engine/core/problem.h"
+#include "engine/core/row_statistics.h"
+#include "engine/runtime/arena.h"
+
+namespace attn {
+
+// Counts that a call's jobs add to; all integers, so that the order of jobs
+// cannot change them.
+struct CallCounters {
+  std::atomic<int64_t> nonfinite_q{0};
+  std::atomic<int64_t> nonfinite_k{0};
+  std::atomic<int64_t> nonfinite_v{0};
+  std::atomic<int64_t> nonfinite_outputs{0};
+};
+
+// One call in flight: what jobs read and write. Jobs write disjoint rows.
+struct KernelCall {
+  const AttentionArgs* args = nullptr;
+  AttentionOutputs outputs;
+  // [B, Hq, Sq], always present.
+  RowStatistics* row_statistics = nullptr;
+  // Execution::call_scratch_bytes() of 64-byte aligned memory.
+  std::byte* scratch = nullptr;
+  CallCounters* counters = nullptr;
+};
+
+// A kernel bound to a problem: shared by all calls of that problem. Nothing
+// here fails or allocates. Thread-safe: const.
+class Execution {
+ public:
+  virtual ~Execution() = default;
+
+  virtual int phase_count() const = 0;
+  virtual int64_t job_count(int phase) const = 0;
+  // Arena bytes of one job, and shared memory of one call.
+  virtual size_t worker_scratch_bytes() const = 0;
+  virtual size_t call_scratch_bytes() const = 0;
+  // Jobs of one phase may run at once; phases run in order. The result does
+  // not depend on the worker, the order or the company of a job.
+  virtual void RunJob(const KernelCall& call, int phase, int64_t job,
+                      Arena& arena) const = 0;
+};
+
+// One row of the table of kernels.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+
+  virtual const char* name() const = 0;
+  // Empty: supported. Otherwise the reason why not, for people to read.
+  virtual std::string WhyNot(const Problem& problem) const = 0;
+  // For a supported problem.
+  virtual std::unique_ptr<const Execution> Prepare(
+      const Problem& problem) const = 0;
+};
+
+// Every kernel, fastest first, the reference last.
+absl::Span<const Kernel* const> KernelTable();
+
+}  // namespace attn

@@ -1,0 +1,60 @@
+// A normalizer stage: turns rows of final logits into weights.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "engine/core/call_view.h"
+#include "engine/core/problem.h"
+#include "engine/core/row_statistics.h"
+#include "engine/tile/tile.h"
+
+namespace attn {
+
+// How a normalizer reaches its result, which decides the kernels that can run
+// it.
+enum class NormalizerKind : uint8_t {
+  kOnline,     // a running state that merges: softmax, sinks, sigmoid
+  kRowwise,    // needs the whole row: sparsemax, entmax, top-k
+  kRecurrent,  // no score matrix: linear attention
+};
+
+// One member of NormalizerSpec, bound to a problem. Thread-safe: const.
+class Normalizer {
+ public:
+  virtual ~Normalizer() = default;
+
+  virtual NormalizerKind kind() const = 0;
+
+  // Replaces each row of final logits by its weights and fills statistics[r]
+  // for row r of the tile. -infinity marks an excluded key; its weight is
+  // exactly 0. The tile holds every visible key of its rows; top_key counts
+  // from the tile's key_begin on in absolute keys.
+  virtual void Normalize(const CallView& call, const Tile<float>& tile,
+                         RowStatistics* statistics) const = 0;
+  virtual void Normalize(const CallView& call, const Tile<double>& tile,
+                         RowStatistics* statistics) const = 0;
+};
+
+// One row of the table.
+struct NormalizerEntry {
+  const char* name;
+  const char* summary;
+  // Index of the member in NormalizerSpec.
+  size_t index;
+  // INVALID_ARGUMENT that names a field below `field` ("spec.normalizer").
+  absl::Status (*validate)(const NormalizerSpec& spec, const Problem& problem,
+                           absl::string_view field);
+  // The member in a few characters, e.g. "causal(bottom_right)".
+  std::string (*describe)(const NormalizerSpec& spec);
+  // Makes the stage for a problem that passed `validate`.
+  std::unique_ptr<Normalizer> (*make)(const NormalizerSpec& spec,
+                                      const Problem& problem);
+};
+
+// Every normalizer, in the order of NormalizerSpec.
+absl::Span<const NormalizerEntry> NormalizerTable();
+
+}  // namespace attn

@@ -1,0 +1,40 @@
+// A plan: which kernel computes a problem, why not the others, what it costs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/core/problem.h"
+#include "engine/kernels/kernel.h"
+
+namespace attn {
+
+// What a kernel said of a problem.
+struct KernelVerdict {
+  std::string kernel;
+  // Empty: supported.
+  std::string why_not;
+};
+
+// Immutable; shared by every call of its problem. Thread-safe.
+struct Plan {
+  Problem problem;
+  std::string kernel;
+  std::vector<KernelVerdict> verdicts;
+  // Multiply and add count as two; only the visible part of the scores.
+  double flops = 0;
+  // Bytes of the tensors that are read and written.
+  int64_t tensor_bytes = 0;
+  std::unique_ptr<const Execution> execution;
+
+  int64_t tile_jobs() const;
+};
+
+// Takes the first kernel of the table that supports the problem (or the one it
+// names). Fails with UNIMPLEMENTED and every kernel's reason if none does, with
+// INVALID_ARGUMENT "kernel" if the named one does not exist or not support it.
+absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const Problem& problem);
+
+}  // namespace attn

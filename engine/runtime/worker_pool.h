@@ -1,0 +1,59 @@
+// The only compute threads of the process. The unit of scheduling is a tile
+// job (request x head x query block), not a request.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "engine/runtime/arena.h"
+#include "engine/runtime/cancellation.h"
+
+namespace attn {
+
+// One request's work: phases that run one after the other, each a set of
+// independent jobs. The pool calls it; see WorkerPool for when.
+class TileTask {
+ public:
+  virtual ~TileTask() = default;
+
+  virtual int phase_count() const = 0;
+  // Jobs of a phase; may be 0.
+  virtual int64_t job_count(int phase) const = 0;
+  // Arena bytes that any job of the task needs.
+  virtual size_t scratch_bytes() const = 0;
+  // Looked at before each job.
+  virtual const Cancellation& cancellation() const = 0;
+
+  // Before the first job, once, on a worker.
+  virtual void Begin() = 0;
+  // One job. Jobs of a phase run at once on several workers, in any order.
+  virtual void RunJob(int phase, int64_t job, Arena& arena) = 0;
+  // Exactly once, after the last job that will run: OK, or why the rest was
+  // left out. Runs on a worker (or inside ~WorkerPool with CANCELLED).
+  virtual void Done(absl::Status status) = 0;
+};
+
+// Invariants:
+//  * a free worker takes the next job of the next task in rotation, so a small
+//    task that arrives behind a large one gets the next free worker;
+//  * the jobs of phase p+1 start after all of phase p ended;
+//  * after a task's cancellation no further job of it starts;
+//  * Done() is called exactly once for each task that was submitted.
+// Thread-safe.
+class WorkerPool {
+ public:
+  virtual ~WorkerPool() = default;
+
+  // Never blocks. The task is destroyed after Done() returned.
+  virtual void Submit(std::unique_ptr<TileTask> task) = 0;
+  virtual int worker_count() const = 0;
+  // Wall time that workers spent in jobs, all together, since the start.
+  virtual absl::Duration busy_time() const = 0;
+};
+
+// Starts `workers` threads (>= 1). OpenMP is held to one thread in each.
+// Destruction waits for running jobs and ends queued tasks with CANCELLED.
+std::unique_ptr<WorkerPool> MakeWorkerPool(int workers, const Clock& clock);
+
+}  // namespace attn

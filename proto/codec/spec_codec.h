@@ -1,0 +1,19 @@
+// AttentionSpec on the wire. One line for each stage member.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "attention/v1/attention.pb.h"
+#include "engine/core/attention_spec.h"
+#include "engine/core/dtype.h"
+
+namespace attn {
+
+// INVALID_ARGUMENT that names the field ("spec.biases[0]") for an unset oneof
+// or an unknown enum value. Values are checked later, by the engine.
+absl::StatusOr<AttentionSpec> DecodeSpec(const v1::AttentionSpec& message);
+v1::AttentionSpec EncodeSpec(const AttentionSpec& spec);
+
+absl::StatusOr<DType> DecodeDType(v1::DataType dtype, absl::string_view field);
+v1::DataType EncodeDType(DType dtype);
+
+}  // namespace attn
