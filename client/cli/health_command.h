@@ -1,0 +1,11 @@
+// `attn health`: whether a server serves.
+#pragma once
+
+#include "CLI/CLI.hpp"
+#include "client/cli/command.h"
+
+namespace attn {
+
+void AddHealthCommand(CLI::App& app, GlobalOptions& options);
+
+}  // namespace attn

@@ -1,0 +1,11 @@
+// `attn info`: describes a server.
+#pragma once
+
+#include "CLI/CLI.hpp"
+#include "client/cli/command.h"
+
+namespace attn {
+
+void AddInfoCommand(CLI::App& app, GlobalOptions& options);
+
+}  // namespace attn

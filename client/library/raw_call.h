@@ -1,0 +1,89 @@
+// Unary calls of bytes: what the client library and the load tester are built
+// on. A request that has been encoded once can be sent any number of times; its
+// slices are counted references, so a send copies nothing.
+//
+//   grpc::ByteBuffer request = EncodeRequest(message);   // owns its bytes
+//   channel.CallAsync(kAttendMethod, request, {.deadline = absl::Seconds(1)},
+//                     [](const absl::Status& status,
+//                        const grpc::ByteBuffer& response) { ... });
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "proto/codec/attend_codec.h"
+
+namespace attn {
+
+inline constexpr char kAttendMethod[] = "/attention.v1.AttentionService/Attend";
+inline constexpr char kPlanMethod[] = "/attention.v1.AttentionService/Plan";
+inline constexpr char kGetServerInfoMethod[] =
+    "/attention.v1.AttentionService/GetServerInfo";
+inline constexpr char kHealthCheckMethod[] = "/grpc.health.v1.Health/Check";
+
+// How a channel is made.
+struct ChannelOptions {
+  // "host:port" or "unix:/path".
+  std::string address = "127.0.0.1:8001";
+  // Largest response that is taken. The server's own limit bounds requests.
+  int64_t max_response_bytes = int64_t{2} << 30;
+  // Ping an idle connection this often; servers allow 10 s and more.
+  absl::Duration keepalive = absl::Seconds(30);
+  // Connections are shared by all channels of a process that have the same
+  // options. Give different numbers to get connections of their own.
+  int connection = 0;
+};
+
+// How one call is made.
+struct RawCallOptions {
+  // From now.
+  absl::Duration deadline = absl::Seconds(60);
+};
+
+using RawCallback = std::function<void(const absl::Status& status,
+                                       const grpc::ByteBuffer& response)>;
+
+// A connection to a server, made on first use and remade when lost. Copies
+// share it. Thread-safe.
+class RawChannel {
+ public:
+  // INVALID_ARGUMENT for an address or an option that cannot be meant. Does
+  // not wait for the server.
+  static absl::StatusOr<RawChannel> Create(const ChannelOptions& options);
+
+  // Sends, waits for the answer, returns it.
+  absl::StatusOr<grpc::ByteBuffer> Call(const char* method,
+                                        const grpc::ByteBuffer& request,
+                                        const RawCallOptions& options) const;
+
+  // Returns at once; `done` is called exactly once, on a thread of gRPC's, and
+  // must not block. The bytes of `request` must stay valid until then.
+  void CallAsync(const char* method, const grpc::ByteBuffer& request,
+                 const RawCallOptions& options, RawCallback done) const;
+
+  const std::string& address() const { return address_; }
+
+ private:
+  using Stub = grpc::GenericStub;
+
+  RawChannel(std::string address, std::shared_ptr<Stub> stub)
+      : address_(std::move(address)), stub_(std::move(stub)) {}
+
+  std::string address_;
+  std::shared_ptr<Stub> stub_;
+};
+
+// Encodes with copies of the tensors: the result owns all its bytes.
+grpc::ByteBuffer EncodeRequest(const AttendMessage& message);
+
+// Reads an Attend response.
+absl::StatusOr<AttendResult> DecodeResponse(const grpc::ByteBuffer& response);
+
+}  // namespace attn
