@@ -23,6 +23,10 @@ struct Plan {
   Problem problem;
   std::string kernel;
   std::vector<KernelVerdict> verdicts;
+  // DescribeStages() and EffectiveScale() of the problem, for those who may
+  // not look into the kernels' room.
+  std::string pipeline;
+  double effective_scale = 1;
   // Multiply and add count as two; only the visible part of the scores.
   double flops = 0;
   // Bytes of the tensors that are read and written.
