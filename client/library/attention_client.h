@@ -49,13 +49,14 @@ class AttentionClient {
   // server: the first call connects.
   static absl::StatusOr<AttentionClient> Connect(const ClientOptions& options);
 
-  // Computes one call and waits for it. The tensors of `message` are read, not
-  // copied; they may be reused once this returns, whatever the outcome.
+  // Computes one call and waits for it. The tensors of `message` are sent from
+  // where they are; they may be reused once this returns, whatever the outcome.
   absl::StatusOr<AttendResult> Attend(const AttendMessage& message,
                                       const CallOptions& options = {}) const;
 
-  // As Attend, without waiting. `done` is called exactly once, on a thread of
-  // the library's, and must not block; the tensors must stay valid until then.
+  // As Attend, without waiting. The tensors are copied before this returns.
+  // `done` is called exactly once, on a thread of the library's, and must not
+  // block.
   using AttendCallback = std::function<void(absl::StatusOr<AttendResult>)>;
   void AttendAsync(const AttendMessage& message, const CallOptions& options,
                    AttendCallback done) const;

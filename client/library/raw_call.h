@@ -8,6 +8,7 @@
 //                        const grpc::ByteBuffer& response) { ... });
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -45,6 +46,9 @@ struct ChannelOptions {
 struct RawCallOptions {
   // From now.
   absl::Duration deadline = absl::Seconds(60);
+  // Slices of the request that refer to the caller's memory: Call() returns
+  // only when the transport has let go of all of them. Null: there are none.
+  const std::atomic<int>* borrowed_slices = nullptr;
 };
 
 using RawCallback = std::function<void(const absl::Status& status,
@@ -60,11 +64,11 @@ class RawChannel {
 
   // Sends, waits for the answer, returns it.
   absl::StatusOr<grpc::ByteBuffer> Call(const char* method,
-                                        const grpc::ByteBuffer& request,
+                                        grpc::ByteBuffer request,
                                         const RawCallOptions& options) const;
 
   // Returns at once; `done` is called exactly once, on a thread of gRPC's, and
-  // must not block. The bytes of `request` must stay valid until then.
+  // must not block. The slices of `request` are kept until then.
   void CallAsync(const char* method, const grpc::ByteBuffer& request,
                  const RawCallOptions& options, RawCallback done) const;
 
@@ -82,6 +86,12 @@ class RawChannel {
 
 // Encodes with copies of the tensors: the result owns all its bytes.
 grpc::ByteBuffer EncodeRequest(const AttendMessage& message);
+
+// Encodes without copies of large tensors: slices of the result refer to their
+// memory. `borrowed` is raised by the number of those slices and falls as each
+// is released; it must outlive them.
+grpc::ByteBuffer BorrowRequest(const AttendMessage& message,
+                               std::atomic<int>& borrowed);
 
 // Reads an Attend response.
 absl::StatusOr<AttendResult> DecodeResponse(const grpc::ByteBuffer& response);

@@ -1,0 +1,26 @@
+// The outputs of a call by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/library/host_tensor.h"
+#include "proto/codec/attend_codec.h"
+
+namespace attn {
+
+// "output", "lse", "logits", "masked_logits", "weights", "entropy",
+// "peak_weight", "top_key", "visible_keys".
+std::vector<std::string> OutputNames();
+
+// Makes `wanted` ask for the named output. Also takes "row_statistics" and
+// "head_statistics". INVALID_ARGUMENT lists the names.
+absl::Status Want(const std::string& name, WantedOutputs& wanted);
+
+// A copy. NOT_FOUND if the result does not have
+// the tensor.
+absl::StatusOr<HostTensor> OutputOf(const AttendResult& result,
+                                    const std::string& name);
+
+}  // namespace attn
