@@ -1,0 +1,65 @@
+// Serves the metrics to a scraper over HTTP.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/metrics/metrics.h"
+
+namespace attn {
+
+// Values read at each scrape, from any thread.
+struct GaugeSources {
+  std::function<double()> queue_depth;
+  std::function<double()> queue_oldest_age_seconds;
+  std::function<double()> inflight_bytes;
+  std::function<double()> compute_busy_seconds;
+};
+
+// An RPC and the variants it may be counted under.
+struct MethodLabels {
+  std::string method;
+  std::vector<std::string> variants;
+};
+
+// What is exported once, and the labels that exist.
+struct MetricsInfo {
+  std::string version;
+  std::string isa;
+  std::string onednn_version;
+  std::string grpc_version;
+  double cpu_quota_cores = 0;
+  int compute_threads = 0;
+  double queue_capacity = 0;
+  double inflight_bytes_capacity = 0;
+  // Every series exists from the start, at zero, and no other ever will.
+  std::vector<MethodLabels> methods;
+  // Variants whose rows are observed.
+  std::vector<std::string> row_variants;
+  std::vector<std::string> codes;
+};
+
+// Answers /metrics while it lives. The names, units and buckets are listed in
+// README.md. Thread-safe.
+class MetricsServer {
+ public:
+  virtual ~MetricsServer() = default;
+
+  // Lives as long as this, also after StopListening().
+  virtual Metrics& metrics() = 0;
+  // The port that was bound, for "host:0".
+  virtual int port() const = 0;
+  // Closes the port. Takes about two seconds: the HTTP server's own pace.
+  virtual void StopListening() = 0;
+};
+
+// `address` is "host:port". Null, with `error` set to one clear line, if it
+// cannot be bound.
+std::unique_ptr<MetricsServer> StartMetricsServer(const std::string& address,
+                                                  const MetricsInfo& info,
+                                                  const GaugeSources& sources,
+                                                  std::string* error);
+
+}  // namespace attn
