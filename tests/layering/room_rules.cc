@@ -1,0 +1,274 @@
+#include "tests/layering/room_rules.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace attn {
+namespace {
+
+// What an include belongs to, by the way its path begins.
+struct Library {
+  std::string prefix;
+  std::string name;
+};
+
+const std::vector<Library>& Libraries() {
+  static const std::vector<Library> libraries = {
+      {"absl/", "absl"},
+      {"benchmark/", "benchmark"},
+      {"CLI/", "CLI11"},
+      {"dnnl", "oneDNN"},
+      {"gmock/", "gtest"},
+      {"google/protobuf/", "protobuf"},
+      {"grpc/", "gRPC"},
+      {"grpcpp/", "gRPC"},
+      {"gtest/", "gtest"},
+      {"hwy/", "Highway"},
+      {"nlohmann/", "json"},
+      {"omp.h", "oneDNN"},
+      {"oneapi/dnnl/", "oneDNN"},
+      {"prometheus/", "Prometheus"},
+      {"zip.h", "libzip"},
+      // Threads are a library here: stages must do without.
+      {"atomic", "threads"},
+      {"condition_variable", "threads"},
+      {"future", "threads"},
+      {"mutex", "threads"},
+      {"pthread.h", "threads"},
+      {"shared_mutex", "threads"},
+      {"thread", "threads"},
+  };
+  return libraries;
+}
+
+bool StartsWith(const std::string& text, const std::string& prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+bool Contains(const std::vector<std::string>& list, const std::string& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+std::string Join(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) {
+    text += (text.empty() ? "" : ", ") + item;
+  }
+  return text.empty() ? "nothing else" : text;
+}
+
+// Generated code is included by its path in the schema.
+std::string WithRoom(const std::string& target) {
+  return StartsWith(target, "attention/v1/") ? "proto/" + target : target;
+}
+
+bool IsOurs(const std::string& target) {
+  for (const char* top : {"engine/", "proto/", "server/", "client/", "tests/",
+                          "deploy/", "attention/v1/"}) {
+    if (StartsWith(target, top)) return true;
+  }
+  return false;
+}
+
+// Empty for the standard library and the system's own headers.
+std::string LibraryOf(const std::string& target) {
+  for (const Library& library : Libraries()) {
+    const bool folder =
+        library.prefix.back() == '/' || library.prefix == "dnnl";
+    if (folder ? StartsWith(target, library.prefix)
+               : target == library.prefix) {
+      return library.name;
+    }
+  }
+  const bool system =
+      target.find('/') == std::string::npos || StartsWith(target, "sys/") ||
+      StartsWith(target, "netinet/") || StartsWith(target, "arpa/") ||
+      StartsWith(target, "linux/");
+  return system ? "" : "unknown library";
+}
+
+std::string Describe(const Include& include, const std::string& rule) {
+  return include.file + ":" + std::to_string(include.line) + " includes \"" +
+         include.target + "\": " + rule;
+}
+
+bool MayInclude(const Room& room, const std::string& target) {
+  const Room* other = RoomOf(target);
+  if (other == &room) return true;
+  return Contains(room.may_include, target) ||
+         (other != nullptr && Contains(room.may_include, other->name));
+}
+
+// Rooms by the rooms that they really include, with one include as evidence.
+using Graph = std::map<std::string, std::map<std::string, Include>>;
+
+// Depth first; `path` holds the nodes from the start to `node`.
+void FindCycle(const Graph& graph, const std::string& node,
+               std::vector<std::string>& path, std::set<std::string>& done,
+               std::vector<std::string>& found) {
+  const auto seen = std::find(path.begin(), path.end(), node);
+  if (seen != path.end()) {
+    std::string text = "cycle: ";
+    for (auto it = seen; it != path.end(); ++it) text += *it + " -> ";
+    const Include& proof = graph.at(path.back()).at(node);
+    found.push_back(text + node + " (" + proof.file + " includes \"" +
+                    proof.target + "\"): nothing may include in a circle");
+    return;
+  }
+  if (done.count(node) != 0) return;
+  path.push_back(node);
+  const auto edges = graph.find(node);
+  if (edges != graph.end()) {
+    for (const auto& [next, proof] : edges->second) {
+      FindCycle(graph, next, path, done, found);
+    }
+  }
+  path.pop_back();
+  done.insert(node);
+}
+
+std::vector<std::string> Cycles(const Graph& graph) {
+  std::vector<std::string> found;
+  std::set<std::string> done;
+  for (const auto& [node, edges] : graph) {
+    std::vector<std::string> path;
+    FindCycle(graph, node, path, done, found);
+  }
+  return found;
+}
+
+}  // namespace
+
+const std::vector<Room>& Rooms() {
+  static const std::vector<Room> rooms = {
+      {"engine/core", {}, {"absl", "threads"}},
+      {"engine/runtime", {"engine/core"}, {"absl", "threads"}},
+      {"engine/tile", {"engine/core"}, {"absl", "Highway"}},
+      {"engine/scores", {"engine/core", "engine/tile"}, {"absl", "Highway"}},
+      {"engine/biases", {"engine/core", "engine/tile"}, {"absl", "Highway"}},
+      {"engine/masks", {"engine/core", "engine/tile"}, {"absl", "Highway"}},
+      {"engine/normalizers",
+       {"engine/core", "engine/tile"},
+       {"absl", "Highway"}},
+      {"engine/kernels",
+       {"engine/core", "engine/runtime", "engine/tile", "engine/scores",
+        "engine/biases", "engine/masks", "engine/normalizers"},
+       {"absl", "Highway", "oneDNN", "threads"}},
+      {"engine/cache", {"engine/core", "engine/runtime"}, {"absl", "threads"}},
+      {"engine/plan",
+       {"engine/core", "engine/runtime", "engine/kernels"},
+       {"absl", "threads"}},
+      // The door.
+      {"engine",
+       {"engine/core", "engine/runtime", "engine/cache", "engine/plan"},
+       {"absl", "threads"}},
+      {"proto", {"engine/core"}, {"absl", "protobuf", "gRPC"}},
+      {"server/batching",
+       {"engine/core", "engine/runtime"},
+       {"absl", "threads"}},
+      {"server/metrics", {}, {"Prometheus", "threads"}},
+      {"server/http",
+       {"engine/core", "engine/engine.h", "proto", "server/metrics/metrics.h"},
+       {"absl", "json", "threads"}},
+      {"server/rpc",
+       {"engine/core", "engine/runtime", "engine/engine.h", "engine/plan",
+        "proto", "server/batching", "server/metrics/metrics.h"},
+       {"absl", "gRPC", "protobuf", "threads"}},
+      {"server/app",
+       {"engine/core", "engine/runtime", "engine/engine.h", "proto",
+        "server/batching", "server/metrics", "server/http", "server/rpc"},
+       {"absl", "gRPC", "threads"}},
+      {"server/main", {"server/app"}, {"absl", "threads"}},
+      {"client/io",
+       {"engine/core", "client/library"},
+       {"absl", "json", "libzip"}},
+      {"client/library",
+       {"engine/core", "proto"},
+       {"absl", "gRPC", "protobuf", "threads"}},
+      {"client/load",
+       {"engine/core", "proto", "client/io", "client/library"},
+       {"absl", "json", "protobuf", "threads"}},
+      {"client/cli",
+       {"engine/core", "proto", "client/io", "client/library", "client/load"},
+       {"absl", "CLI11", "json", "protobuf", "threads"}},
+      // What a user of the library can do, and no more.
+      {"client/examples", {"engine/core", "client/library"}, {"absl"}},
+  };
+  return rooms;
+}
+
+const std::vector<Confinement>& Confinements() {
+  static const std::vector<Confinement> confinements = {
+      {"Prometheus", "server/metrics/prometheus_metrics."},
+      {"oneDNN", "engine/kernels/onednn"},
+  };
+  return confinements;
+}
+
+const Room* RoomOf(const std::string& path) {
+  const Room* best = nullptr;
+  for (const Room& room : Rooms()) {
+    if (StartsWith(WithRoom(path), room.name + "/") &&
+        (best == nullptr || room.name.size() > best->name.size())) {
+      best = &room;
+    }
+  }
+  // The door is two files, not a roof over unknown folders.
+  if (best != nullptr && best->name == "engine" &&
+      path.find('/', best->name.size() + 1) != std::string::npos) {
+    return nullptr;
+  }
+  return best;
+}
+
+std::string ViolationOf(const Include& include) {
+  const Room* room = RoomOf(include.file);
+  if (room == nullptr) {
+    return Describe(include, "the file is in no room of the table");
+  }
+  if (IsOurs(include.target)) {
+    if (MayInclude(*room, include.target)) return "";
+    return Describe(include, room->name + " may include of ours " +
+                                 Join(room->may_include));
+  }
+  const std::string library = LibraryOf(include.target);
+  if (library.empty()) return "";
+  for (const Confinement& confinement : Confinements()) {
+    if (library == confinement.library &&
+        !StartsWith(include.file, confinement.files)) {
+      return Describe(include,
+                      library + " belongs in " + confinement.files + "* only");
+    }
+  }
+  if (Contains(room->libraries, library)) return "";
+  return Describe(include, library + " is not for " + room->name +
+                               ", which may use " + Join(room->libraries));
+}
+
+std::vector<std::string> Violations(const std::filesystem::path& root) {
+  std::vector<std::string> violations;
+  Graph rooms;
+  Graph files;
+  for (const char* top : {"engine", "proto", "server", "client"}) {
+    for (const std::string& file : SourceFiles(root, top)) {
+      for (const Include& include : ScanFile(root, file)) {
+        const std::string violation = ViolationOf(include);
+        if (!violation.empty()) violations.push_back(violation);
+        const Room* from = RoomOf(include.file);
+        const Room* to =
+            IsOurs(include.target) ? RoomOf(include.target) : nullptr;
+        if (from == nullptr || to == nullptr) continue;
+        files[include.file].emplace(include.target, include);
+        if (from != to) rooms[from->name].emplace(to->name, include);
+      }
+    }
+  }
+  for (const Graph* graph : {&rooms, &files}) {
+    const std::vector<std::string> cycles = Cycles(*graph);
+    violations.insert(violations.end(), cycles.begin(), cycles.end());
+  }
+  return violations;
+}
+
+}  // namespace attn
