@@ -1,0 +1,63 @@
+#include "client/io/file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace attn {
+namespace {
+
+constexpr size_t kFirstRead = 64 << 10;
+
+struct Close {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, Close>;
+
+absl::Status Failed(const std::string& path, int error) {
+  const std::string reason = std::generic_category().message(error);
+  const std::string message = absl::StrCat(path, ": ", reason);
+  return error == ENOENT ? absl::NotFoundError(message)
+                         : absl::InvalidArgumentError(message);
+}
+
+}  // namespace
+
+// Grows as it reads, so that a pipe can be read and a size that lies does no
+// harm.
+absl::StatusOr<std::string> ReadFile(const std::string& path,
+                                     int64_t max_bytes) {
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) return Failed(path, errno);
+  std::string bytes;
+  size_t size = 0;
+  while (true) {
+    bytes.resize(std::max(kFirstRead, size * 2));
+    const size_t got =
+        std::fread(bytes.data() + size, 1, bytes.size() - size, file.get());
+    size += got;
+    if (std::ferror(file.get()) != 0) return Failed(path, errno);
+    if (size > static_cast<uint64_t>(max_bytes)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": more than ", max_bytes, " bytes"));
+    }
+    if (size < bytes.size()) break;
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+absl::Status WriteFile(const std::string& path, absl::string_view bytes) {
+  File file(std::fopen(path.c_str(), "wb"));
+  if (file == nullptr) return Failed(path, errno);
+  const bool written =
+      std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
+  if (std::fclose(file.release()) != 0 || !written) return Failed(path, errno);
+  return absl::OkStatus();
+}
+
+}  // namespace attn
