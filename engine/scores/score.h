@@ -44,8 +44,7 @@ struct ScoreEntry {
   // The member in a few characters, e.g. "causal(bottom_right)".
   std::string (*describe)(const ScoreSpec& spec);
   // Makes the stage for a problem that passed `validate`.
-  std::unique_ptr<Score> (*make)(const ScoreSpec& spec,
-                                 const Problem& problem);
+  std::unique_ptr<Score> (*make)(const ScoreSpec& spec, const Problem& problem);
 };
 
 // Every score, in the order of ScoreSpec.

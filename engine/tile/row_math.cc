@@ -164,7 +164,7 @@ void DistanceRowOf(float* row, size_t count, int64_t start, float factor) {
   for (size_t i = 0; i < count; i += lanes) {
     const auto first = static_cast<float>(start - static_cast<int64_t>(i));
     const V distance = hn::Abs(hn::Sub(hn::Set(d, first), iota));
-    const V value = hn::Mul(f, distance);
+    const V value = SaturateIf(hn::IsFinite(f), hn::Mul(f, distance));
     if (i + lanes <= count) {
       hn::StoreU(value, d, row + i);
     } else {

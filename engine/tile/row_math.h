@@ -57,7 +57,7 @@ void AddRow(double* row, const double* other, int64_t count);
 void SoftcapRow(float* row, int64_t count, float cap);
 void SoftcapRow(double* row, int64_t count, double cap);
 
-// row[i] = factor * |start - i|
+// row[i] = factor * |start - i|, saturated as above; `factor` is finite.
 void DistanceRow(float* row, int64_t count, int64_t start, float factor);
 void DistanceRow(double* row, int64_t count, int64_t start, double factor);
 

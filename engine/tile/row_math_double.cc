@@ -79,7 +79,8 @@ void SoftcapRow(double* row, int64_t count, double cap) {
 
 void DistanceRow(double* row, int64_t count, int64_t start, double factor) {
   for (int64_t i = 0; i < count; ++i) {
-    row[i] = factor * std::abs(static_cast<double>(start - i));
+    const double distance = std::abs(static_cast<double>(start - i));
+    row[i] = Saturated(factor * distance);
   }
 }
 

@@ -1,0 +1,10 @@
+// The rows of the table of scores, one from each file of this room.
+#pragma once
+
+#include "engine/scores/score.h"
+
+namespace attn {
+
+ScoreEntry DotScoreEntry();
+
+}  // namespace attn
