@@ -1,0 +1,196 @@
+#include "engine/kernels/reference.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/kernels/block_writer.h"
+#include "engine/kernels/head_rows.h"
+#include "engine/kernels/partition.h"
+#include "engine/kernels/pipeline.h"
+
+namespace attn {
+namespace {
+
+// Speed is no aim: blocks are small so that a late call can be cancelled soon
+// though every product is a plain loop.
+constexpr int64_t kBlockRows = 8;
+constexpr int64_t kChunkKeys = 64;
+
+// Every key within the length is scored, visible or not: a hull of a mask that
+// is too narrow shows as a difference to the other kernels.
+class ReferenceExecution final : public Execution {
+ public:
+  explicit ReferenceExecution(const Problem& problem)
+      : shape_(problem.shape),
+        pipeline_(problem),
+        blocks_(shape_, kBlockRows),
+        chunks_(shape_, kChunkKeys) {}
+
+  int phase_count() const override { return 2; }
+  int64_t job_count(int phase) const override {
+    return phase == 0 ? chunks_.count() : blocks_.count();
+  }
+  size_t worker_scratch_bytes() const override;
+  size_t call_scratch_bytes() const override { return 0; }
+  void RunJob(const KernelCall& call, int phase, int64_t job,
+              Arena& arena) const override;
+
+ private:
+  // The double-precision rows of one job.
+  struct Rows {
+    double* q = nullptr;
+    double* chunk = nullptr;   // of K, then of V
+    double* logits = nullptr;  // [rows, Sk]
+    double* final_logits = nullptr;
+    double* output = nullptr;
+  };
+
+  void CountKeys(const KernelCall& call, int64_t job, Arena& arena) const;
+  void Attend(const KernelCall& call, int64_t job, Arena& arena) const;
+  Rows Allocate(Arena& arena) const;
+  void Score(const CallView& view, const RowBlock& block, const Rows& rows,
+             const Tile<double>& tile) const;
+  void AddValues(const CallView& view, const RowBlock& block, const Rows& rows,
+                 const Tile<double>& weights) const;
+
+  size_t width() const {
+    return static_cast<size_t>(std::max(shape_.qk_dim, shape_.v_dim));
+  }
+
+  AttentionShape shape_;
+  Pipeline pipeline_;
+  RowBlocks blocks_;
+  KeyChunks chunks_;
+};
+
+size_t ReferenceExecution::worker_scratch_bytes() const {
+  const auto padded = [](int64_t rows, int64_t columns) {
+    return Arena::Padded(static_cast<size_t>(rows * columns) * sizeof(double));
+  };
+  return padded(kBlockRows, shape_.qk_dim) +
+         padded(kChunkKeys, static_cast<int64_t>(width())) +
+         2 * padded(kBlockRows, shape_.kv_length) +
+         padded(kBlockRows, shape_.v_dim);
+}
+
+ReferenceExecution::Rows ReferenceExecution::Allocate(Arena& arena) const {
+  const auto take = [&arena](int64_t rows, int64_t columns) {
+    return arena.Allocate<double>(static_cast<size_t>(rows * columns));
+  };
+  return {.q = take(kBlockRows, shape_.qk_dim),
+          .chunk = take(kChunkKeys, static_cast<int64_t>(width())),
+          .logits = take(kBlockRows, shape_.kv_length),
+          .final_logits = take(kBlockRows, shape_.kv_length),
+          .output = take(kBlockRows, shape_.v_dim)};
+}
+
+void ReferenceExecution::RunJob(const KernelCall& call, int phase, int64_t job,
+                                Arena& arena) const {
+  if (phase == 0) {
+    CountKeys(call, job, arena);
+  } else {
+    Attend(call, job, arena);
+  }
+}
+
+void ReferenceExecution::CountKeys(const KernelCall& call, int64_t job,
+                                   Arena& arena) const {
+  const KeyChunk chunk = chunks_.At({shape_, *call.args}, job);
+  const HeadRows k(call.args->k, chunk.batch, chunk.kv_head);
+  const HeadRows v(call.args->v, chunk.batch, chunk.kv_head);
+  double* scratch = arena.Allocate<double>(width());
+  call.counters->nonfinite_k.fetch_add(
+      CountNonFiniteRows(k, chunk.key_begin, chunk.keys, scratch),
+      std::memory_order_relaxed);
+  call.counters->nonfinite_v.fetch_add(
+      CountNonFiniteRows(v, chunk.key_begin, chunk.keys, scratch),
+      std::memory_order_relaxed);
+}
+
+void ReferenceExecution::Attend(const KernelCall& call, int64_t job,
+                                Arena& arena) const {
+  const CallView view{shape_, *call.args};
+  const RowBlock block = blocks_.At(view, job);
+  const Rows rows = Allocate(arena);
+  const BlockWriter<double> writer(call, block);
+  std::fill_n(writer.statistics(), block.rows, RowStatistics{});
+
+  Tile<double> tile;
+  tile.bounds = {.batch = block.batch,
+                 .head = block.head,
+                 .row_begin = block.row_begin,
+                 .rows = block.valid_rows,
+                 .key_begin = 0,
+                 .keys = view.kv_length(block.batch)};
+  tile.data = rows.logits;
+  tile.stride = shape_.kv_length;
+  Score(view, block, rows, tile);
+  call.counters->nonfinite_q.fetch_add(
+      CountNonFiniteRows(HeadRows(call.args->q, block.batch, block.head),
+                         block.row_begin, block.valid_rows, rows.chunk),
+      std::memory_order_relaxed);
+  writer.Logits(tile);
+  pipeline_.Finish(view, tile);
+  std::copy_n(rows.logits, block.valid_rows * tile.stride, rows.final_logits);
+  writer.MaskedLogits(tile);
+  pipeline_.normalizer().Normalize(view, tile, writer.statistics());
+  writer.Weights(tile);
+  writer.Lse();
+  AddValues(view, block, rows, tile);
+  writer.Output(rows.output);
+}
+
+void ReferenceExecution::Score(const CallView& view, const RowBlock& block,
+                               const Rows& rows,
+                               const Tile<double>& tile) const {
+  const HeadRows q(view.args.q, block.batch, block.head);
+  const HeadRows k(view.args.k, block.batch, block.head / shape_.group_size());
+  q.Load(block.row_begin, block.valid_rows, rows.q);
+  Tile<double> part = tile;
+  for (int64_t key = 0; key < tile.bounds.keys; key += kChunkKeys) {
+    part.bounds.key_begin = key;
+    part.bounds.keys = std::min(kChunkKeys, tile.bounds.keys - key);
+    part.data = tile.data + key;
+    k.Load(key, part.bounds.keys, rows.chunk);
+    pipeline_.score().Compute(view, rows.q, rows.chunk, part);
+  }
+}
+
+void ReferenceExecution::AddValues(const CallView& view, const RowBlock& block,
+                                   const Rows& rows,
+                                   const Tile<double>& weights) const {
+  constexpr double kExcluded = -std::numeric_limits<double>::infinity();
+  const HeadRows v(view.args.v, block.batch, block.head / shape_.group_size());
+  const int64_t width = shape_.v_dim;
+  std::fill_n(rows.output, block.valid_rows * width, 0.0);
+  for (int64_t key = 0; key < weights.bounds.keys; ++key) {
+    v.Load(key, 1, rows.chunk);
+    for (int64_t r = 0; r < block.valid_rows; ++r) {
+      // Not 0 * v: v may be NaN.
+      if (rows.final_logits[r * weights.stride + key] == kExcluded) continue;
+      const double weight = weights.Row(r)[key];
+      for (int64_t c = 0; c < width; ++c) {
+        rows.output[r * width + c] += weight * rows.chunk[c];
+      }
+    }
+  }
+}
+
+class Reference final : public Kernel {
+ public:
+  const char* name() const override { return "reference"; }
+  std::string WhyNot(const Problem& /*problem*/) const override { return ""; }
+  std::unique_ptr<const Execution> Prepare(
+      const Problem& problem) const override {
+    return std::make_unique<ReferenceExecution>(problem);
+  }
+};
+
+}  // namespace
+
+const Kernel& ReferenceKernel() {
+  static const Reference kKernel;
+  return kKernel;
+}
+
+}  // namespace attn

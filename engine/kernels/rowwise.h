@@ -1,0 +1,11 @@
+// The kernel that works on whole rows of scores, with oneDNN's products.
+#pragma once
+
+#include "engine/kernels/kernel.h"
+
+namespace attn {
+
+// Never destroyed. Thread-safe.
+const Kernel& RowwiseKernel();
+
+}  // namespace attn
