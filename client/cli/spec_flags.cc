@@ -1,0 +1,211 @@
+#include "client/cli/spec_flags.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/io/file.h"
+#include "engine/core/field_error.h"
+#include "google/protobuf/util/json_util.h"
+#include "proto/codec/spec_codec.h"
+
+namespace attn {
+namespace {
+
+constexpr int64_t kMaxSpecBytes = 16 << 20;
+
+// An option whose value may be left out: "--causal", "--causal=top_left".
+void AddOptionalValue(CLI::App& command, const std::string& name,
+                      std::optional<std::string>& value,
+                      const std::string& help) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          name,
+          [&value](const std::vector<std::string>& given) {
+            value = given.empty() ? "" : given[0];
+          },
+          help)
+      ->expected(0, 1);
+}
+
+absl::StatusOr<std::vector<double>> ParseNumbers(const std::string& text,
+                                                 const std::string& flag) {
+  std::vector<double> numbers;
+  if (text.empty()) return numbers;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    double number = 0;
+    if (!absl::SimpleAtod(part, &number)) {
+      return FieldError(flag, absl::StrCat("\"", text, "\""),
+                        "numbers with commas between them");
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+absl::StatusOr<AttentionSpec> ReadSpecFile(const std::string& path) {
+  const auto text = ReadFile(path, kMaxSpecBytes);
+  if (!text.ok()) return text.status();
+  v1::AttentionSpec message;
+  const auto parsed =
+      google::protobuf::util::JsonStringToMessage(*text, &message);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": not an attention.v1.AttentionSpec: ",
+        std::string(parsed.message().data(), parsed.message().size())));
+  }
+  auto spec = DecodeSpec(message);
+  if (spec.ok()) return spec;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": ", spec.status().message()));
+}
+
+absl::StatusOr<std::optional<int64_t>> ParseDistance(absl::string_view text) {
+  if (text == "none") return std::optional<int64_t>();
+  int64_t distance = 0;
+  if (!absl::SimpleAtoi(text, &distance) || distance < 0) {
+    return absl::InvalidArgumentError("distance");
+  }
+  return std::optional<int64_t>(distance);
+}
+
+absl::Status ApplyScalars(const SpecFlags& flags, AttentionSpec& spec) {
+  if (flags.scale.has_value()) spec.score = DotScore{.scale = flags.scale};
+  if (flags.softcap.has_value()) spec.softcap = flags.softcap;
+  if (!flags.temperatures.empty()) spec.temperatures = flags.temperatures;
+  if (flags.causal.has_value()) {
+    const auto alignment = ParseAlignment(*flags.causal, "--causal");
+    if (!alignment.ok()) return alignment.status();
+    spec.masks.emplace_back(CausalMask{.alignment = *alignment});
+  }
+  if (!flags.window.empty()) {
+    const auto window = ParseWindow(flags.window);
+    if (!window.ok()) return window.status();
+    spec.masks.emplace_back(*window);
+  }
+  if (flags.alibi.has_value()) {
+    auto slopes = ParseNumbers(*flags.alibi, "--alibi");
+    if (!slopes.ok()) return slopes.status();
+    spec.biases.emplace_back(AlibiBias{.slopes = *std::move(slopes)});
+  }
+  return absl::OkStatus();
+}
+
+// Reads each file and appends what `make` makes of its place in `inputs`.
+template <typename Stage, typename Make>
+absl::Status AppendFiles(const std::vector<std::string>& files,
+                         const ReadOptions& options,
+                         std::vector<HostTensor>& inputs,
+                         std::vector<Stage>* stages, Make make) {
+  for (const std::string& file : files) {
+    auto tensor = ReadTensor(file, options);
+    if (!tensor.ok()) return tensor.status();
+    if (stages != nullptr) {
+      stages->emplace_back(make(static_cast<uint32_t>(inputs.size())));
+    }
+    inputs.push_back(*std::move(tensor));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddSpecFlags(CLI::App& command, SpecFlags& flags) {
+  command.add_option("--spec", flags.spec_file,
+                     "AttentionSpec as protobuf JSON; flags below are added");
+  command.add_option("--scale", flags.scale,
+                     "Multiplies q.k; default 1/sqrt(d_k)");
+  command.add_option("--softcap", flags.softcap, "c * tanh(logits / c)");
+  command
+      .add_option("--temperature", flags.temperatures,
+                  "Divides the logits: one, or one for each head")
+      ->delimiter(',');
+  AddOptionalValue(command, "--causal", flags.causal,
+                   "Causal mask [=top_left|bottom_right]");
+  command.add_option("--window", flags.window,
+                     "Window L,R[,top_left|bottom_right]; \"none\" is open");
+  AddOptionalValue(command, "--alibi", flags.alibi,
+                   "ALiBi [=slopes, one for each head]");
+  command.add_option("--bias", flags.bias_files, "Dense bias from a file");
+  command.add_option("--mask", flags.mask_files,
+                     "Dense mask from a file; true = may attend");
+  command.add_option("--tensor", flags.tensor_files,
+                     "Tensor for the --spec file's inputs, in order");
+  command.add_option("--q-lengths", flags.q_lengths, "Valid queries, [B]")
+      ->delimiter(',');
+  command.add_option("--kv-lengths", flags.kv_lengths, "Valid keys, [B]")
+      ->delimiter(',');
+  command.add_option("--output-dtype", flags.output_dtype,
+                     "f32, f16, bf16 or f64; default as q");
+  command.add_option("--kernel", flags.kernel,
+                     "Kernel by name; default the plan's choice");
+}
+
+absl::StatusOr<SpecRequest> ReadSpec(const SpecFlags& flags,
+                                     const ReadOptions& options) {
+  SpecRequest request;
+  if (!flags.spec_file.empty()) {
+    auto spec = ReadSpecFile(flags.spec_file);
+    if (!spec.ok()) return spec.status();
+    request.spec = *std::move(spec);
+  }
+  absl::Status status = AppendFiles<BiasSpec>(
+      flags.tensor_files, options, request.inputs, nullptr,
+      [](uint32_t input) { return DenseBias{.input = input}; });
+  if (status.ok()) status = ApplyScalars(flags, request.spec);
+  if (status.ok()) {
+    status = AppendFiles(
+        flags.bias_files, options, request.inputs, &request.spec.biases,
+        [](uint32_t input) { return DenseBias{.input = input}; });
+  }
+  if (status.ok()) {
+    status = AppendFiles(
+        flags.mask_files, options, request.inputs, &request.spec.masks,
+        [](uint32_t input) { return DenseMask{.input = input}; });
+  }
+  if (!status.ok()) return status;
+  if (!flags.output_dtype.empty()) {
+    auto dtype = ParseFloatDType(flags.output_dtype, "--output-dtype");
+    if (!dtype.ok()) return dtype.status();
+    request.output_dtype = *dtype;
+  }
+  return request;
+}
+
+absl::StatusOr<DType> ParseFloatDType(const std::string& name,
+                                      const std::string& flag) {
+  constexpr DType kFloats[] = {DType::kF32, DType::kF16, DType::kBF16,
+                               DType::kF64};
+  for (const DType dtype : kFloats) {
+    if (absl::AsciiStrToUpper(name) == Name(dtype)) return dtype;
+  }
+  return FieldError(flag, absl::StrCat("\"", name, "\""),
+                    "f32, f16, bf16 or f64");
+}
+
+absl::StatusOr<Alignment> ParseAlignment(const std::string& name,
+                                         const std::string& flag) {
+  if (name.empty()) return Alignment::kUnspecified;
+  if (name == "top_left") return Alignment::kTopLeft;
+  if (name == "bottom_right") return Alignment::kBottomRight;
+  return FieldError(flag, absl::StrCat("\"", name, "\""),
+                    "top_left or bottom_right");
+}
+
+absl::StatusOr<WindowMask> ParseWindow(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  const absl::Status bad = FieldError(
+      "--window", absl::StrCat("\"", text, "\""),
+      "L,R or L,R,top_left|bottom_right, L and R integers >= 0 or none");
+  if (parts.size() != 2 && parts.size() != 3) return bad;
+  const auto left = ParseDistance(parts[0]);
+  const auto right = ParseDistance(parts[1]);
+  const auto alignment =
+      ParseAlignment(parts.size() == 3 ? parts[2] : "", "--window");
+  if (!left.ok() || !right.ok() || !alignment.ok()) return bad;
+  return WindowMask{.left = *left, .right = *right, .alignment = *alignment};
+}
+
+}  // namespace attn
