@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "attention/v1/attention.pb.h"
 #include "engine/core/aligned_buffer.h"
 #include "engine/core/attention_args.h"
 #include "engine/core/attention_spec.h"
 #include "engine/core/problem.h"
 #include "google/protobuf/io/zero_copy_stream.h"
+#include "proto/codec/schema.h"
 
 namespace attn {
 
@@ -59,7 +59,9 @@ struct AttendCall {
 // Reads one AttendRequest of `size` bytes. INVALID_ARGUMENT that names the
 // field for what cannot be understood: malformed protobuf, an unknown enum
 // value, an unset oneof, a payload whose length does not fit its shape.
-// RESOURCE_EXHAUSTED if the payloads exceed `max_payload_bytes`.
+// RESOURCE_EXHAUSTED if the payloads exceed `max_payload_bytes`, or all else
+// 1 MiB. Each payload byte is copied once; a length is held against the bytes
+// that are left before memory is taken for it.
 absl::StatusOr<AttendCall> DecodeAttendRequest(
     google::protobuf::io::ZeroCopyInputStream& stream, int64_t size,
     int64_t max_payload_bytes);
@@ -67,8 +69,10 @@ absl::StatusOr<AttendCall> DecodeAttendRequest(
 // The same for a plan: views have no data.
 absl::StatusOr<AttendCall> DecodePlanRequest(const v1::PlanRequest& request);
 
-// The reverse, for clients. The tensors' bytes are not copied: the chunks
-// refer to the views' memory, which must be row-major and outlive them.
+// The reverse, for clients. `args` views q, k and v as [B, H, S, D] here too;
+// `bshd` only picks the order of axes on the wire. The chunks refer to the
+// views' memory, which must outlive them, and nothing is copied where that
+// memory lies row-major in the wire's order; other views are gathered.
 struct AttendMessage {
   AttentionSpec spec;
   AttentionArgs args;
@@ -90,10 +94,13 @@ struct WireChunk {
   size_t borrowed_size = 0;
 };
 
+// The chunks in order are the message, byte for byte what the generated code
+// would write. None is empty; an empty message has no chunks.
 std::vector<WireChunk> EncodeAttendRequest(const AttendMessage& message);
 v1::PlanRequest EncodePlanRequest(const AttendMessage& message);
 
-// A tensor of a response. `field` is its number in AttendResponse.
+// A tensor of a response. `field` is its number in AttendResponse. `data` is
+// row-major in `shape`, which is the wire's: [B, S, H, D] if `bshd`.
 struct ResponseTensor {
   int field = 0;
   DType dtype = DType::kF32;
@@ -102,9 +109,10 @@ struct ResponseTensor {
   AlignedBuffer data;
 };
 
-// `header` holds all but the large tensors (fields >= 16), which follow it.
-std::vector<WireChunk> EncodeAttendResponse(const v1::AttendResponse& header,
-                                            std::vector<ResponseTensor> tensors);
+// `header` holds all but the large tensors (fields >= 16), which follow it and
+// are given away. Byte for byte what the generated code would write.
+std::vector<WireChunk> EncodeAttendResponse(
+    const v1::AttendResponse& header, std::vector<ResponseTensor> tensors);
 
 // A decoded response: `header` without the large tensors.
 struct AttendResult {
@@ -115,6 +123,8 @@ struct AttendResult {
   const ResponseTensor* Find(int field) const;
 };
 
+// Reads one AttendResponse of `size` bytes. INVALID_ARGUMENT that names the
+// field if it cannot be understood.
 absl::StatusOr<AttendResult> DecodeAttendResponse(
     google::protobuf::io::ZeroCopyInputStream& stream, int64_t size);
 

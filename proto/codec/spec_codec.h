@@ -2,9 +2,9 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "attention/v1/attention.pb.h"
 #include "engine/core/attention_spec.h"
 #include "engine/core/dtype.h"
+#include "proto/codec/schema.h"
 
 namespace attn {
 
@@ -13,6 +13,7 @@ namespace attn {
 absl::StatusOr<AttentionSpec> DecodeSpec(const v1::AttentionSpec& message);
 v1::AttentionSpec EncodeSpec(const AttentionSpec& spec);
 
+// DATA_TYPE_UNSPECIFIED is an error too.
 absl::StatusOr<DType> DecodeDType(v1::DataType dtype, absl::string_view field);
 v1::DataType EncodeDType(DType dtype);
 
