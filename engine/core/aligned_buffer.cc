@@ -1,12 +1,14 @@
 #include "engine/core/aligned_buffer.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
 namespace attn {
 
 AlignedBuffer::AlignedBuffer(size_t size) : size_(size) {
+  if (size > PTRDIFF_MAX) throw std::bad_alloc();
   const size_t rounded = std::max<size_t>(size, 1) + kBufferAlignment - 1;
   block_.reset(static_cast<std::byte*>(std::aligned_alloc(
       kBufferAlignment, rounded / kBufferAlignment * kBufferAlignment)));

@@ -15,6 +15,13 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   // size 0 gives a buffer whose data() is not null.
   explicit AlignedBuffer(size_t size);
+  AlignedBuffer(AlignedBuffer&& other) noexcept
+      : block_(std::move(other.block_)), size_(std::exchange(other.size_, 0)) {}
+  AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
+    block_ = std::move(other.block_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
 
   std::byte* data() { return block_.get(); }
   const std::byte* data() const { return block_.get(); }

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine/core/tensor_view.h"
 
 namespace attn {
 
-// Extents of one call, taken from q, k and v by ValidateArgs().
+// Extents of one call, taken from q, k and v by MakeProblem().
 struct AttentionShape {
   int64_t batch = 0;
   int64_t q_heads = 0;
@@ -18,8 +19,8 @@ struct AttentionShape {
   int64_t qk_dim = 0;     // d_k
   int64_t v_dim = 0;      // d_v
 
-  // Query head h reads KV head h / group_size().
-  int64_t group_size() const { return q_heads / kv_heads; }
+  // Query head h reads KV head h / group_size(); >= 1.
+  int64_t group_size() const { return q_heads == 0 ? 1 : q_heads / kv_heads; }
 
   friend bool operator==(const AttentionShape&,
                          const AttentionShape&) = default;

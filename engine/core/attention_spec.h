@@ -132,9 +132,8 @@ struct AttentionSpec {
   template <typename H>
   friend H AbslHashValue(H h, const AttentionSpec& s) {
     h = internal::HashVariant(std::move(h), s.score);
-    h = H::combine(std::move(h), s.softcap.has_value(),
-                   s.softcap.value_or(0), s.temperatures, s.biases.size(),
-                   s.masks.size());
+    h = H::combine(std::move(h), s.softcap.has_value(), s.softcap.value_or(0),
+                   s.temperatures, s.biases.size(), s.masks.size());
     for (const BiasSpec& b : s.biases) {
       h = internal::HashVariant(std::move(h), b);
     }

@@ -1,6 +1,6 @@
 #include "engine/core/shape.h"
 
-#include <limits>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -16,14 +16,14 @@ absl::StatusOr<Shape> Shape::Create(absl::Span<const int64_t> dims,
                       absl::StrCat("rank <= ", kMaxRank));
   }
   const std::string got = absl::StrCat("[", absl::StrJoin(dims, ", "), "]");
-  bool has_zero = false;
   for (const int64_t extent : dims) {
     if (extent < 0) return FieldError(field, got, "extents >= 0");
-    has_zero = has_zero || extent == 0;
   }
+  // An extent of 0 counts as 1: strides and products of some of the extents
+  // must not overflow either.
   auto bytes = static_cast<int64_t>(element_bytes);
   for (const int64_t extent : dims) {
-    if (!has_zero && __builtin_mul_overflow(bytes, extent, &bytes)) {
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes)) {
       return FieldError(field, got, "a byte size below 2^63");
     }
   }

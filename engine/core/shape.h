@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
@@ -14,15 +15,16 @@ namespace attn {
 // Deepest tensor that any stage takes.
 inline constexpr int kMaxRank = 6;
 
-// Every extent is >= 0 and the number of elements fits an int64_t: Create()
-// checks what comes from outside. A value; thread-compatible.
+// Every extent is >= 0 and the product of any of them fits an int64_t:
+// Create() checks what comes from outside. A value; thread-compatible.
 class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : dims_(dims) {}
 
   // INVALID_ARGUMENT that names `field` if an extent is negative, the rank
-  // exceeds kMaxRank, or product(dims) * element_bytes overflows.
+  // exceeds kMaxRank, or product(dims) * element_bytes overflows (an extent of
+  // 0 counts as 1 here).
   static absl::StatusOr<Shape> Create(absl::Span<const int64_t> dims,
                                       size_t element_bytes,
                                       absl::string_view field);

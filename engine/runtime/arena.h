@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <memory>
 
-#include "absl/types/span.h"
-
 namespace attn {
 
 // Every allocation is aligned to this many bytes.
@@ -29,6 +27,8 @@ class Arena {
     return static_cast<T*>(AllocateBytes(count * sizeof(T)));
   }
   void Reset() { used_ = 0; }
+  // Gives the block back if it is larger than `bytes`, and resets.
+  void Trim(size_t bytes);
   size_t capacity() const { return capacity_; }
 
   // What Allocate() takes of the reservation for so many bytes.

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "engine/runtime/arena.h"
 #include "engine/runtime/cancellation.h"
 
@@ -18,14 +19,16 @@ class TileTask {
   virtual ~TileTask() = default;
 
   virtual int phase_count() const = 0;
-  // Jobs of a phase; may be 0.
+  // Jobs of a phase; may be 0. This and scratch_bytes() are read once, by
+  // Submit().
   virtual int64_t job_count(int phase) const = 0;
   // Arena bytes that any job of the task needs.
   virtual size_t scratch_bytes() const = 0;
   // Looked at before each job.
   virtual const Cancellation& cancellation() const = 0;
 
-  // Before the first job, once, on a worker.
+  // Once, on a worker, before the first job or, if there is none, before
+  // Done(). Not called if the task is cancelled or late by then.
   virtual void Begin() = 0;
   // One job. Jobs of a phase run at once on several workers, in any order.
   virtual void RunJob(int phase, int64_t job, Arena& arena) = 0;
@@ -35,8 +38,9 @@ class TileTask {
 };
 
 // Invariants:
-//  * a free worker takes the next job of the next task in rotation, so a small
-//    task that arrives behind a large one gets the next free worker;
+//  * a free worker takes the next job of the next task in rotation; a new task
+//    comes before those that had a turn (up to eight such turns in a row), so a
+//    small task that arrives behind a large one gets the next free worker;
 //  * the jobs of phase p+1 start after all of phase p ended;
 //  * after a task's cancellation no further job of it starts;
 //  * Done() is called exactly once for each task that was submitted.
@@ -45,7 +49,7 @@ class WorkerPool {
  public:
   virtual ~WorkerPool() = default;
 
-  // Never blocks. The task is destroyed after Done() returned.
+  // Never waits for a job. The task is destroyed after Done() returned.
   virtual void Submit(std::unique_ptr<TileTask> task) = 0;
   virtual int worker_count() const = 0;
   // Wall time that workers spent in jobs, all together, since the start.
