@@ -42,7 +42,7 @@ std::optional<Refusal> RefusalOf(const absl::Status& status) {
   return static_cast<Refusal>((*payload)[0]);
 }
 
-std::optional<absl::Duration> RetryDelayOf(const absl::Status& status) {
+std::optional<absl::Duration> RetryDelayFor(const absl::Status& status) {
   const std::optional<Refusal> refusal = RefusalOf(status);
   if (refusal == Refusal::kQueueFull || refusal == Refusal::kMemory) {
     return kRetryDelay;

@@ -25,6 +25,6 @@ absl::Status Refuse(Refusal refusal, absl::string_view message);
 std::optional<Refusal> RefusalOf(const absl::Status& status);
 
 // How long to wait before a retry is worth it; absent where it is not.
-std::optional<absl::Duration> RetryDelayOf(const absl::Status& status);
+std::optional<absl::Duration> RetryDelayFor(const absl::Status& status);
 
 }  // namespace attn

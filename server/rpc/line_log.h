@@ -1,0 +1,38 @@
+// The server's log: one line for each event or request, as text or JSON.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "server/rpc/call_record.h"
+
+namespace attn {
+
+enum class LogFormat { kText, kJson };
+
+// Lines never hold tensor data, and what came from outside cannot break one.
+// Thread-safe if the sink is.
+class LineLog {
+ public:
+  // Takes one line with its newline.
+  using Sink = std::function<void(const std::string& line)>;
+
+  LineLog(LogFormat format, Sink sink)
+      : format_(format), sink_(std::move(sink)) {}
+
+  void Info(absl::string_view message) const { Event("info", message); }
+  void Error(absl::string_view message) const { Event("error", message); }
+  void Request(const CallRecord& record) const;
+
+  // Writes whole lines to standard error.
+  static Sink StandardError();
+
+ private:
+  void Event(absl::string_view severity, absl::string_view message) const;
+
+  const LogFormat format_;
+  const Sink sink_;
+};
+
+}  // namespace attn

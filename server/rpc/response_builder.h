@@ -1,0 +1,53 @@
+// The response of a call: its memory, its size, its header.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "attention/v1/attention.pb.h"
+#include "engine/core/attention_args.h"
+#include "engine/core/row_statistics.h"
+#include "engine/plan/plan.h"
+#include "proto/codec/attend_codec.h"
+
+namespace attn {
+
+// Memory that the engine writes its results to, made into tensors of the
+// response without a copy. Move-only; thread-compatible.
+class ResponseBuilder {
+ public:
+  ResponseBuilder() = default;
+  ResponseBuilder(const Plan& plan, const AttendCall& call);
+
+  // Bytes of the message, tags included; and with what the engine needs
+  // besides, rows and scratch. Saturates instead of overflowing.
+  int64_t message_bytes() const { return message_bytes_; }
+  int64_t booked_bytes() const { return booked_bytes_; }
+
+  // Takes the memory. The views live as long as the builder.
+  AttentionOutputs Allocate();
+
+  // Statistics that the call asked for, from its rows [B, Hq, Sq].
+  void AddStatistics(absl::Span<const RowStatistics> rows,
+                     v1::AttendResponse& header) const;
+  // The tensors; call once, after the engine is done.
+  std::vector<ResponseTensor> TakeTensors() { return std::move(tensors_); }
+
+ private:
+  void Add(int field, DType dtype, Shape shape, bool bshd);
+  void AddRowStatistics(absl::Span<const RowStatistics> rows,
+                        v1::RowStatistics& message) const;
+  void AddHeadStatistics(absl::Span<const RowStatistics> rows,
+                         v1::AttendResponse& header) const;
+
+  AttentionShape shape_;
+  WantedOutputs wanted_;
+  std::vector<ResponseTensor> tensors_;
+  int64_t message_bytes_ = 0;
+  int64_t booked_bytes_ = 0;
+};
+
+}  // namespace attn

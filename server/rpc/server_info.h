@@ -1,0 +1,20 @@
+// GetServerInfo: what this server is and what it accepts.
+#pragma once
+
+#include "attention/v1/attention.pb.h"
+#include "engine/runtime/cpu_quota.h"
+#include "proto/codec/spec_codec.h"
+
+namespace attn {
+
+// The parts that only the assembly knows.
+struct ServerFacts {
+  CpuQuota quota;
+  int compute_threads = 0;
+  v1::Limits limits;
+};
+
+// The whole answer; it never changes while the server lives.
+v1::GetServerInfoResponse DescribeServer(const ServerFacts& facts);
+
+}  // namespace attn
