@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "attention/v1/attention.pb.h"
+#include "proto/codec/schema.h"
 #include "client/library/raw_call.h"
 #include "proto/codec/attend_codec.h"
 

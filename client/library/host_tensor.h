@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "attention/v1/attention.pb.h"
+#include "proto/codec/schema.h"
 #include "engine/core/aligned_buffer.h"
 #include "engine/core/dtype.h"
 #include "engine/core/shape.h"

@@ -8,14 +8,14 @@ namespace attn {
 namespace {
 
 // A large tensor of its own, or one of the row statistics.
-struct OutputRow {
+struct NamedOutput {
   const char* name;
   bool WantedOutputs::*wanted;
   int field;  // In AttendResponse; 0: a row statistic.
   const v1::Tensor& (v1::RowStatistics::*statistic)() const;
 };
 
-constexpr OutputRow kOutputs[] = {
+constexpr NamedOutput kOutputs[] = {
     {"output", &WantedOutputs::output, v1::AttendResponse::kOutputFieldNumber,
      nullptr},
     {"lse", &WantedOutputs::lse, v1::AttendResponse::kLseFieldNumber, nullptr},
@@ -47,12 +47,12 @@ constexpr GroupRow kGroups[] = {
 
 std::vector<std::string> OutputNames() {
   std::vector<std::string> names;
-  for (const OutputRow& row : kOutputs) names.emplace_back(row.name);
+  for (const NamedOutput& row : kOutputs) names.emplace_back(row.name);
   return names;
 }
 
 absl::Status Want(const std::string& name, WantedOutputs& wanted) {
-  for (const OutputRow& row : kOutputs) {
+  for (const NamedOutput& row : kOutputs) {
     if (name != row.name) continue;
     wanted.*row.wanted = true;
     return absl::OkStatus();
@@ -69,7 +69,7 @@ absl::Status Want(const std::string& name, WantedOutputs& wanted) {
 
 absl::StatusOr<HostTensor> OutputOf(const AttendResult& result,
                                     const std::string& name) {
-  for (const OutputRow& row : kOutputs) {
+  for (const NamedOutput& row : kOutputs) {
     if (name != row.name) continue;
     if (row.field == 0) {
       if (!result.header.has_row_statistics()) break;

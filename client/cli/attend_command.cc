@@ -1,0 +1,223 @@
+#include "client/cli/attend_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/attend_inputs.h"
+#include "client/cli/attend_report.h"
+#include "client/cli/compare.h"
+#include "client/cli/spec_flags.h"
+#include "client/library/outputs.h"
+
+namespace attn {
+namespace {
+
+// Differences that float32 arithmetic explains, and those of 16-bit tensors.
+constexpr Tolerance kSingle{.rtol = 1e-4, .atol = 1e-5};
+constexpr Tolerance kHalf{.rtol = 2e-2, .atol = 1e-2};
+constexpr Tolerance kDouble{.rtol = 1e-9, .atol = 1e-10};
+
+constexpr char kFooter[] = R"(
+Examples:
+  attn attend --q q.npy --k k.npy --v v.npy --causal --out out.npy
+  attn attend --input qkv.npz --window 128,0 --want output,lse --out out.npz
+  attn attend --input qkv.json --spec spec.json --json
+  attn attend --input example.npz --causal --compare --heatmap --head 1 \
+      --tokens tokens.json)";
+
+struct AttendFlags {
+  InputFlags input;
+  SpecFlags spec;
+  std::vector<std::string> want;
+  std::string out;
+  std::string request_id;
+  bool compare = false;
+  double rtol = -1;
+  double atol = -1;
+  bool heatmap = false;
+  HeadChoice head;
+  std::string tokens;
+};
+
+void AddFlags(CLI::App& command, AttendFlags& flags) {
+  AddInputFlags(command, flags.input);
+  AddSpecFlags(command, flags.spec);
+  command
+      .add_option("--want", flags.want,
+                  "Outputs: output, lse, logits, masked_logits, weights, "
+                  "entropy, peak_weight, top_key, visible_keys")
+      ->delimiter(',');
+  command.add_option("--out", flags.out,
+                     "Write the wanted outputs: .npy, .npz or .json");
+  command.add_option("--request-id", flags.request_id,
+                     "Echoed in the server's log");
+  command.add_flag("--compare", flags.compare,
+                   "Compare with the arrays output, weights, lse, entropy ... "
+                   "of --input; exit 1 if they differ");
+  command.add_option("--rtol", flags.rtol, "Relative tolerance of --compare");
+  command.add_option("--atol", flags.atol, "Absolute tolerance of --compare");
+  command.add_flag("--heatmap", flags.heatmap,
+                   "Draw one head: final logits beside weights");
+  command.add_option("--head", flags.head.head, "Head to draw")
+      ->capture_default_str();
+  command.add_option("--batch", flags.head.batch, "Batch entry to draw")
+      ->capture_default_str();
+  command.add_option("--tokens", flags.tokens,
+                     "Names of the keys: a JSON list of strings");
+}
+
+// The outputs to ask for: those wanted, and those that a view needs.
+absl::StatusOr<WantedOutputs> Wanted(const AttendFlags& flags,
+                                     const TensorMap& expected) {
+  WantedOutputs wanted;
+  wanted.head_statistics = true;
+  for (const std::string& name : flags.want) {
+    if (absl::Status status = Want(name, wanted); !status.ok()) return status;
+  }
+  wanted.output |= flags.want.empty();
+  wanted.masked_logits |= flags.heatmap;
+  wanted.weights |= flags.heatmap;
+  if (!flags.compare) return wanted;
+  bool any = false;
+  for (const std::string& name : OutputNames()) {
+    if (expected.contains(name)) any |= Want(name, wanted).ok();
+  }
+  if (!any) {
+    return absl::InvalidArgumentError(
+        "--compare: the input file has no array named output, weights, lse, "
+        "entropy ...");
+  }
+  return wanted;
+}
+
+Tolerance ToleranceFor(const AttendFlags& flags, DType dtype) {
+  Tolerance tolerance = dtype == DType::kF32   ? kSingle
+                        : dtype == DType::kF64 ? kDouble
+                                               : kHalf;
+  if (flags.rtol >= 0) tolerance.rtol = flags.rtol;
+  if (flags.atol >= 0) tolerance.atol = flags.atol;
+  return tolerance;
+}
+
+absl::StatusOr<std::vector<NamedComparison>> CompareAll(
+    const AttendFlags& flags, const AttendInputs& inputs,
+    const AttendResult& result) {
+  std::vector<NamedComparison> comparisons;
+  if (!flags.compare) return comparisons;
+  const Tolerance tolerance = ToleranceFor(flags, inputs.q.dtype());
+  for (const std::string& name : OutputNames()) {
+    const auto expected = inputs.others.find(name);
+    if (expected == inputs.others.end()) continue;
+    const auto got = OutputOf(result, name);
+    if (!got.ok()) return got.status();
+    auto comparison = Compare(*got, expected->second, tolerance);
+    if (!comparison.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": ", comparison.status().message()));
+    }
+    comparisons.push_back({name, *std::move(comparison)});
+  }
+  return comparisons;
+}
+
+absl::Status WriteOutputs(const AttendFlags& flags,
+                          const AttendResult& result) {
+  if (flags.out.empty()) return absl::OkStatus();
+  TensorMap tensors;
+  std::vector<std::string> names = flags.want;
+  if (names.empty()) names.emplace_back("output");
+  for (const std::string& name : names) {
+    auto tensor = OutputOf(result, name);
+    if (tensor.ok()) tensors.emplace(name, *std::move(tensor));
+  }
+  return WriteTensors(flags.out, tensors);
+}
+
+void PrintText(const AttendFlags& flags, const AttendResult& result,
+               const std::vector<std::string>& tokens,
+               const std::string& drawing,
+               const std::vector<NamedComparison>& comparisons) {
+  std::string text;
+  for (const std::string& name : OutputNames()) {
+    const auto tensor = OutputOf(result, name);
+    if (tensor.ok()) text += DescribeTensor(name, *tensor);
+  }
+  absl::StrAppend(&text, DescribeReport(result.header.report()), "\n",
+                  DescribeHeads(result.header, tokens));
+  if (flags.heatmap) absl::StrAppend(&text, "\n", drawing);
+  if (flags.compare) text += "\n";
+  bool matches = true;
+  for (const NamedComparison& named : comparisons) {
+    text += DescribeComparison(named);
+    matches &= named.comparison.mismatches == 0;
+  }
+  if (flags.compare) text += matches ? "matches\n" : "does not match\n";
+  std::fputs(text.c_str(), stdout);
+}
+
+// Everything after the call.
+ExitCode Present(const AttendFlags& flags, const GlobalOptions& options,
+                 const AttendInputs& inputs, const AttendResult& result,
+                 const std::vector<std::string>& tokens) {
+  const auto comparisons = CompareAll(flags, inputs, result);
+  if (!comparisons.ok()) return ReportUsageError(comparisons.status());
+  std::string drawing;
+  if (flags.heatmap) {
+    auto drawn = DrawHead(result, flags.head, tokens,
+                          {.colour = WantsColour() && !options.json});
+    if (!drawn.ok()) return ReportUsageError(drawn.status());
+    drawing = *std::move(drawn);
+  }
+  if (absl::Status status = WriteOutputs(flags, result); !status.ok()) {
+    return ReportUsageError(status);
+  }
+  if (options.json) {
+    std::puts(AttendToJson(result, *comparisons).dump(2).c_str());
+  } else {
+    PrintText(flags, result, tokens, drawing, *comparisons);
+  }
+  for (const NamedComparison& named : *comparisons) {
+    if (named.comparison.mismatches > 0) return ExitCode::kCheckFailed;
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode RunAttend(const AttendFlags& flags, const GlobalOptions& options) {
+  const auto inputs = ReadInputs(flags.input, flags.spec);
+  if (!inputs.ok()) return ReportUsageError(inputs.status());
+  std::vector<std::string> tokens;
+  if (!flags.tokens.empty()) {
+    auto read = ReadTokens(flags.tokens);
+    if (!read.ok()) return ReportUsageError(read.status());
+    tokens = *std::move(read);
+  }
+  const auto wanted = Wanted(flags, inputs->others);
+  if (!wanted.ok()) return ReportUsageError(wanted.status());
+  AttendMessage message = inputs->Message();
+  message.wanted = *wanted;
+  message.kernel = flags.spec.kernel;
+  message.request_id = flags.request_id;
+  const auto client = ConnectTo(options);
+  if (!client.ok()) return ReportUsageError(client.status());
+  const auto result = client->Attend(message);
+  if (!result.ok()) return ReportCallError(result.status());
+  return Present(flags, options, *inputs, *result, tokens);
+}
+
+}  // namespace
+
+void AddAttendCommand(CLI::App& app, GlobalOptions& options) {
+  CLI::App* command = app.add_subcommand("attend", "Compute one call");
+  command->footer(kFooter);
+  auto flags = std::make_shared<AttendFlags>();
+  AddFlags(*command, *flags);
+  command->callback([flags, &options] {
+    options.run = [flags, &options] { return RunAttend(*flags, options); };
+  });
+}
+
+}  // namespace attn

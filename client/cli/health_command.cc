@@ -1,0 +1,49 @@
+#include "client/cli/health_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "nlohmann/json.hpp"
+
+namespace attn {
+namespace {
+
+constexpr char kFooter[] = R"(
+Exits 0 if the server says SERVING, 3 if it says it does not serve, 4 if it
+does not answer.
+
+Examples:
+  attn health
+  attn --address unix:/run/attn.sock --timeout 1s health)";
+
+ExitCode RunHealth(const std::string& service, const GlobalOptions& options) {
+  const auto client = ConnectTo(options);
+  if (!client.ok()) return ReportUsageError(client.status());
+  const absl::Status status = client->Health(service);
+  if (options.json) {
+    const nlohmann::json document = {{"address", options.address},
+                                     {"serving", status.ok()},
+                                     {"reason", std::string(status.message())}};
+    std::puts(document.dump(2).c_str());
+  } else if (status.ok()) {
+    std::printf("%s: SERVING\n", options.address.c_str());
+  }
+  return status.ok() ? ExitCode::kOk : ReportCallError(status);
+}
+
+}  // namespace
+
+void AddHealthCommand(CLI::App& app, GlobalOptions& options) {
+  CLI::App* command =
+      app.add_subcommand("health", "Ask whether the server serves");
+  command->footer(kFooter);
+  auto service = std::make_shared<std::string>();
+  command->add_option("--service", *service,
+                      "Service to ask about; default the whole server");
+  command->callback([service, &options] {
+    options.run = [service, &options] { return RunHealth(*service, options); };
+  });
+}
+
+}  // namespace attn
