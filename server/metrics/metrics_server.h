@@ -55,8 +55,8 @@ class MetricsServer {
   virtual void StopListening() = 0;
 };
 
-// `address` is "host:port". Null, with `error` set to one clear line, if it
-// cannot be bound.
+// `address` is "host:port"; empty: metrics are counted and not served. Null,
+// with `error` set to one clear line, if it cannot be bound.
 std::unique_ptr<MetricsServer> StartMetricsServer(const std::string& address,
                                                   const MetricsInfo& info,
                                                   const GaugeSources& sources,

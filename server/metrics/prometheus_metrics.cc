@@ -359,8 +359,11 @@ class PrometheusServer : public MetricsServer {
                    const GaugeSources& sources)
       : metrics_(info),
         scraped_(std::make_shared<ScrapedValues>(info, sources)),
-        exposer_(std::make_unique<prometheus::Exposer>(address)),
-        port_(exposer_->GetListeningPorts().at(0)) {
+        exposer_(address.empty()
+                     ? nullptr
+                     : std::make_unique<prometheus::Exposer>(address)),
+        port_(exposer_ ? exposer_->GetListeningPorts().at(0) : 0) {
+    if (exposer_ == nullptr) return;
     exposer_->RegisterCollectable(metrics_.registry());
     exposer_->RegisterCollectable(scraped_);
   }

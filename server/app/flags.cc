@@ -1,0 +1,215 @@
+#include "server/app/flags.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/reflection.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "engine/engine.h"
+
+ABSL_FLAG(std::string, grpc_address, "127.0.0.1:8001",
+          "Where gRPC listens: host:port or unix:/path; several are separated "
+          "by commas. Port 0 takes any free one.");
+ABSL_FLAG(std::string, metrics_address, "127.0.0.1:8002",
+          "Where /metrics is served: host:port; empty turns it off.");
+ABSL_FLAG(int64_t, max_message_bytes, attn::ServerOptions{}.max_message_bytes,
+          "Largest request and largest response.");
+ABSL_FLAG(int64_t, max_inflight_bytes, attn::ServerOptions{}.max_inflight_bytes,
+          "Payloads, responses and scratch of all requests inside.");
+ABSL_FLAG(int64_t, max_concurrent_requests,
+          attn::ServerOptions{}.max_concurrent_requests,
+          "Requests inside: received, waiting or running.");
+ABSL_FLAG(int64_t, max_queue_size, attn::ServerOptions{}.max_queue_size,
+          "Requests that may wait for the engine.");
+ABSL_FLAG(int64_t, max_batch_tokens, attn::ServerOptions{}.max_batch_tokens,
+          "Tokens (batch x longer of queries and keys) that run at once.");
+ABSL_FLAG(int64_t, default_timeout_ms,
+          absl::ToInt64Milliseconds(attn::ServerOptions{}.default_timeout),
+          "Deadline of a request whose client set none.");
+ABSL_FLAG(int, compute_threads, attn::ServerOptions{}.compute_threads,
+          "Compute threads; 0 takes the CPU quota.");
+ABSL_FLAG(absl::Duration, drain_delay, attn::ServerOptions{}.drain_delay,
+          "After SIGTERM: time to serve on while health says NOT_SERVING.");
+ABSL_FLAG(absl::Duration, drain_timeout, attn::ServerOptions{}.drain_timeout,
+          "Then: time for the requests inside to end.");
+ABSL_FLAG(std::string, log_format, "text", "text or json.");
+ABSL_FLAG(bool, log_requests, attn::ServerOptions{}.log_requests,
+          "Log a line for each request.");
+ABSL_FLAG(double, entropy_sample_rate,
+          attn::ServerOptions{}.entropy_sample_rate,
+          "Share of the rows that the entropy metrics look at, 0 to 1.");
+ABSL_FLAG(bool, print_config, false,
+          "Print every flag's value and its source, and exit.");
+
+namespace attn {
+namespace {
+
+// Every flag above but print_config.
+constexpr std::array kFlags = {
+    "grpc_address",       "metrics_address",         "max_message_bytes",
+    "max_inflight_bytes", "max_concurrent_requests", "max_queue_size",
+    "max_batch_tokens",   "default_timeout_ms",      "compute_threads",
+    "drain_delay",        "drain_timeout",           "log_format",
+    "log_requests",       "entropy_sample_rate"};
+
+std::string Dashed(absl::string_view name) {
+  return absl::StrReplaceAll(name, {{"_", "-"}});
+}
+
+std::string EnvironmentName(absl::string_view flag) {
+  return absl::StrCat("ATTN_", absl::AsciiStrToUpper(flag));
+}
+
+// Null: not set. Called before any thread exists.
+const char* FromEnvironment(absl::string_view flag) {
+  return std::getenv(  // NOLINT(concurrency-mt-unsafe)
+      EnvironmentName(flag).c_str());
+}
+
+absl::Status ApplyEnvironment() {
+  for (const char* name : kFlags) {
+    const char* value = FromEnvironment(name);
+    if (value == nullptr) continue;
+    std::string error;
+    if (!absl::FindCommandLineFlag(name)->ParseFrom(value, &error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(EnvironmentName(name), "=", value, ": not a value of --",
+                       Dashed(name)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string DescribeConfig(const std::set<std::string>& on_command_line) {
+  std::string config;
+  for (const char* name : kFlags) {
+    const char* source = "default";
+    if (FromEnvironment(name) != nullptr) source = "environment";
+    if (on_command_line.count(name) > 0) source = "flag";
+    absl::StrAppend(&config, Dashed(name), "=",
+                    absl::FindCommandLineFlag(name)->CurrentValue(), " (",
+                    source, ")\n");
+  }
+  return config;
+}
+
+absl::StatusOr<LogFormat> ParseLogFormat(const std::string& value) {
+  if (value == "text") return LogFormat::kText;
+  if (value == "json") return LogFormat::kJson;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--log-format=", value, ": must be text or json"));
+}
+
+absl::StatusOr<ServerOptions> OptionsFromFlags() {
+  auto log_format = ParseLogFormat(absl::GetFlag(FLAGS_log_format));
+  if (!log_format.ok()) return log_format.status();
+  ServerOptions options;
+  options.grpc_addresses = absl::StrSplit(absl::GetFlag(FLAGS_grpc_address),
+                                          ',', absl::SkipWhitespace());
+  options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
+  options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  options.max_inflight_bytes = absl::GetFlag(FLAGS_max_inflight_bytes);
+  options.max_concurrent_requests =
+      absl::GetFlag(FLAGS_max_concurrent_requests);
+  options.max_queue_size = absl::GetFlag(FLAGS_max_queue_size);
+  options.max_batch_tokens = absl::GetFlag(FLAGS_max_batch_tokens);
+  options.default_timeout =
+      absl::Milliseconds(absl::GetFlag(FLAGS_default_timeout_ms));
+  options.compute_threads = absl::GetFlag(FLAGS_compute_threads);
+  options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
+  options.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
+  options.log_format = *log_format;
+  options.log_requests = absl::GetFlag(FLAGS_log_requests);
+  options.entropy_sample_rate = absl::GetFlag(FLAGS_entropy_sample_rate);
+  absl::Status valid = Validate(options);
+  if (!valid.ok()) return valid;
+  return options;
+}
+
+// --help shows our flags and none of the libraries'.
+void DescribeProgram() {
+  absl::SetProgramUsageMessage(
+      "Attention as a service. Each flag is also read from the environment: "
+      "--grpc-address from ATTN_GRPC_ADDRESS.");
+  absl::FlagsUsageConfig config;
+  const auto ours = [](absl::string_view file) {
+    return absl::StrContains(file, "server/app/flags.cc");
+  };
+  config.contains_helpshort_flags = ours;
+  config.contains_help_flags = ours;
+  config.contains_helppackage_flags = ours;
+  config.version_string = [] {
+    return absl::StrCat("attn-server ", ATTN_VERSION, " (", IsaName(),
+                        ", oneDNN ", OneDnnVersion(), ")\n");
+  };
+  absl::SetFlagsUsageConfig(config);
+}
+
+// Gives Abseil its char*s. Arguments that are no flags come back.
+std::vector<std::string> ParseWithAbseil(std::vector<std::string> arguments) {
+  std::vector<char*> pointers;
+  pointers.reserve(arguments.size());
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  const std::vector<char*> rest = absl::ParseCommandLine(
+      static_cast<int>(pointers.size()), pointers.data());
+  return {rest.begin() + 1, rest.end()};
+}
+
+}  // namespace
+
+CommandLine NormalizeArguments(const std::vector<std::string>& arguments) {
+  CommandLine result;
+  bool flags_ended = false;
+  for (const std::string& argument : arguments) {
+    flags_ended = flags_ended || argument == "--";
+    const bool first = result.arguments.empty();
+    const bool is_flag = argument.size() >= 2 && argument[0] == '-' &&
+                         !absl::ascii_isdigit(argument[1]);
+    if (first || flags_ended || !is_flag) {
+      result.arguments.push_back(argument);
+      continue;
+    }
+    const size_t begin = argument[1] == '-' ? 2 : 1;
+    const size_t end = std::min(argument.find('='), argument.size());
+    std::string name = argument.substr(begin, end - begin);
+    absl::StrReplaceAll({{"-", "_"}}, &name);
+    result.arguments.push_back(absl::StrCat("--", name, argument.substr(end)));
+    // A boolean flag is turned off by a prefix.
+    if (absl::StartsWith(name, "no") &&
+        absl::FindCommandLineFlag(name) == nullptr) {
+      name = name.substr(2);
+    }
+    result.names.insert(name);
+  }
+  return result;
+}
+
+absl::StatusOr<ParsedFlags> ParseFlags(int argc, char** argv) {
+  DescribeProgram();
+  absl::Status environment = ApplyEnvironment();
+  if (!environment.ok()) return environment;
+  CommandLine line = NormalizeArguments({argv, argv + argc});
+  const std::vector<std::string> rest =
+      ParseWithAbseil(std::move(line.arguments));
+  if (!rest.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", rest[0], "\": all arguments are flags; see --help"));
+  }
+  auto options = OptionsFromFlags();
+  if (!options.ok()) return options.status();
+  return ParsedFlags{.options = *std::move(options),
+                     .print_config = absl::GetFlag(FLAGS_print_config),
+                     .config = DescribeConfig(line.names)};
+}
+
+}  // namespace attn

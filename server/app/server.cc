@@ -1,0 +1,247 @@
+#include "server/app/server.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "grpcpp/grpcpp.h"
+#include "server/app/listen_address.h"
+#include "server/app/warm_up.h"
+#include "server/batching/refusal.h"
+
+namespace attn {
+namespace {
+
+// How often a waiting Stop() looks whether it is to hurry.
+constexpr absl::Duration kHurryLook = absl::Milliseconds(20);
+
+// For replies that are on their way when nobody is inside any more.
+constexpr std::chrono::milliseconds kLastReplies(200);
+
+EngineOptions MakeEngineOptions(const ServerOptions& options,
+                                const CpuQuota& quota, const Clock& clock) {
+  EngineOptions engine;
+  engine.workers =
+      options.compute_threads > 0 ? options.compute_threads : quota.threads;
+  engine.clock = &clock;
+  return engine;
+}
+
+std::vector<std::string> StatusCodeNames() {
+  constexpr int kCodes = 17;
+  std::vector<std::string> names;
+  for (int code = 0; code < kCodes; ++code) {
+    names.push_back(
+        absl::StatusCodeToString(static_cast<absl::StatusCode>(code)));
+  }
+  return names;
+}
+
+}  // namespace
+
+Server::Server(const ServerOptions& options, const LineLog& log)
+    : options_(options),
+      log_(log),
+      clock_(Clock::Monotonic()),
+      quota_(ReadCpuQuota()),
+      admission_({.max_concurrent_requests = options.max_concurrent_requests,
+                  .max_inflight_bytes = options.max_inflight_bytes},
+                 clock_),
+      batcher_(BatchingOptions(), clock_),
+      engine_(std::make_unique<Engine>(
+          MakeEngineOptions(options, quota_, clock_))) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(
+    const ServerOptions& options, const LineLog& log) {
+  absl::Status status = Validate(options);
+  if (!status.ok()) return status;
+  std::unique_ptr<Server> server(new Server(options, log));
+  status = server->StartMetrics();
+  if (status.ok()) status = server->StartServing();
+  if (!status.ok()) return status;
+  server->LogStart();
+  return server;
+}
+
+Server::~Server() {
+  Hurry();
+  Stop();
+}
+
+std::string Server::metrics_address() const {
+  return options_.metrics_address.empty()
+             ? ""
+             : WithPort(options_.metrics_address, metrics_->port());
+}
+
+absl::Status Server::StartMetrics() {
+  std::string error;
+  metrics_ = StartMetricsServer(options_.metrics_address, DescribeMetrics(),
+                                Gauges(), &error);
+  if (metrics_ == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--metrics-address=", options_.metrics_address,
+        ": cannot listen: ", WhyCannotListen(options_.metrics_address)));
+  }
+  observer_ = std::make_unique<CallObserver>(
+      CallObserverOptions{.log_requests = options_.log_requests,
+                          .entropy_sample_rate = options_.entropy_sample_rate},
+      metrics_->metrics(), log_);
+  context_ = std::make_unique<AttendContext>(
+      AttendContext{.engine = *engine_,
+                    .admission = admission_,
+                    .batcher = batcher_,
+                    .observer = *observer_,
+                    .clock = clock_,
+                    .max_message_bytes = options_.max_message_bytes});
+  return absl::OkStatus();
+}
+
+absl::Status Server::StartServing() {
+  service_ = std::make_unique<AttentionService>(
+      AttentionServiceOptions{.default_timeout = options_.default_timeout},
+      *context_, DescribeServer(Facts()));
+  auto listener =
+      StartGrpcListener({.addresses = options_.grpc_addresses,
+                         .quota_bytes = options_.max_inflight_bytes},
+                        *service_);
+  if (!listener.ok()) return listener.status();
+  listener_ = *std::move(listener);
+  absl::Status warm = WarmUp(*engine_);
+  if (!warm.ok()) return warm;
+  admission_.Open();
+  SetServing(*listener_.server, true);
+  return absl::OkStatus();
+}
+
+void Server::LogStart() const {
+  log_.Info(absl::StrCat("attn-server ", ATTN_VERSION, ": ", IsaName(),
+                         ", oneDNN ", OneDnnVersion(), ", gRPC ",
+                         grpc::Version()));
+  log_.Info(absl::StrCat(engine_->workers(), " compute threads of ",
+                         quota_.cores, " cores (", quota_.source, ")"));
+  log_.Info(absl::StrCat("limits: message ", options_.max_message_bytes,
+                         " bytes, in flight ", options_.max_inflight_bytes,
+                         " bytes and ", options_.max_concurrent_requests,
+                         " requests, queue ", options_.max_queue_size,
+                         " requests, batch ", options_.max_batch_tokens,
+                         " tokens, default timeout ",
+                         absl::FormatDuration(options_.default_timeout)));
+  if (!options_.metrics_address.empty()) {
+    log_.Info(absl::StrCat("metrics: http://", metrics_address(), "/metrics"));
+  }
+  log_.Info(
+      absl::StrCat("SERVING on ", absl::StrJoin(listener_.addresses, ", ")));
+}
+
+MetricsInfo Server::DescribeMetrics() const {
+  MetricsInfo info;
+  info.version = ATTN_VERSION;
+  info.isa = IsaName();
+  info.onednn_version = OneDnnVersion();
+  info.grpc_version = grpc::Version();
+  info.cpu_quota_cores = quota_.cores;
+  info.compute_threads = engine_->workers();
+  info.queue_capacity = static_cast<double>(options_.max_queue_size);
+  info.inflight_bytes_capacity =
+      static_cast<double>(options_.max_inflight_bytes);
+  info.row_variants = AllVariantNames();
+  std::vector<std::string> variants = AllVariantNames();
+  variants.emplace_back(kNoVariant);
+  info.methods = {{"Attend", variants},
+                  {"Plan", variants},
+                  {"GetServerInfo", {kNoVariant}}};
+  info.codes = StatusCodeNames();
+  return info;
+}
+
+GaugeSources Server::Gauges() const {
+  return {
+      .queue_depth = [this] { return static_cast<double>(batcher_.depth()); },
+      .queue_oldest_age_seconds =
+          [this] { return absl::ToDoubleSeconds(batcher_.oldest_age()); },
+      .inflight_bytes =
+          [this] { return static_cast<double>(admission_.bytes()); },
+      .compute_busy_seconds =
+          [this] { return absl::ToDoubleSeconds(engine_->busy_time()); }};
+}
+
+ServerFacts Server::Facts() const {
+  ServerFacts facts;
+  facts.quota = quota_;
+  facts.compute_threads = engine_->workers();
+  facts.limits.set_max_message_bytes(options_.max_message_bytes);
+  facts.limits.set_max_inflight_bytes(options_.max_inflight_bytes);
+  facts.limits.set_max_concurrent_requests(options_.max_concurrent_requests);
+  facts.limits.set_max_queue_size(options_.max_queue_size);
+  facts.limits.set_default_timeout_ms(
+      absl::ToInt64Milliseconds(options_.default_timeout));
+  return facts;
+}
+
+BatcherOptions Server::BatchingOptions() {
+  return {.max_queue_size = options_.max_queue_size,
+          .max_batch_tokens = options_.max_batch_tokens,
+          .on_batch = [this](int64_t requests, int64_t tokens) {
+            metrics_->metrics().BatchFormed(requests, tokens);
+          }};
+}
+
+void Server::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  if (listener_.server == nullptr) return;
+  SetServing(*listener_.server, false);
+  log_.Info(absl::StrCat("stopping: NOT_SERVING; requests are taken for ",
+                         absl::FormatDuration(options_.drain_delay), " more"));
+  WaitForDrainDelay();
+  const absl::Time deadline = clock_.Now() + options_.drain_timeout;
+  admission_.Close();
+  // The HTTP server takes two seconds to close: beside the rest.
+  std::thread metrics_stop([this] { metrics_->StopListening(); });
+  const bool drained = WaitForThoseInside(deadline);
+  batcher_.Close();
+  if (!drained) {
+    batcher_.RefuseWaiting(
+        Refuse(Refusal::kDraining, "the server is stopping"));
+  }
+  // Then cancels what still runs: each leaves between two tiles.
+  const auto now = std::chrono::system_clock::now();
+  listener_.server->Shutdown(drained ? now + kLastReplies : now);
+  listener_.server.reset();
+  metrics_stop.join();
+  engine_.reset();
+  log_.Info(drained ? "stopped; every request inside was served"
+                    : "stopped; requests inside were cancelled");
+}
+
+void Server::Hurry() {
+  MutexLock lock(mutex_);
+  hurried_.store(true, std::memory_order_release);
+  hurry_.NotifyAll();
+}
+
+void Server::WaitForDrainDelay() {
+  const absl::Time end = clock_.Now() + options_.drain_delay;
+  MutexLock lock(mutex_);
+  while (!hurried()) {
+    const absl::Duration left = end - clock_.Now();
+    if (left <= absl::ZeroDuration()) return;
+    hurry_.WaitFor(mutex_, absl::ToChronoNanoseconds(left));
+  }
+}
+
+bool Server::WaitForThoseInside(absl::Time deadline) {
+  while (true) {
+    const absl::Duration left = deadline - clock_.Now();
+    const bool last = hurried() || left <= absl::ZeroDuration();
+    const absl::Duration wait =
+        last ? absl::ZeroDuration() : std::min(left, kHurryLook);
+    if (admission_.WaitUntilEmpty(wait)) return true;
+    if (last) return false;
+  }
+}
+
+}  // namespace attn

@@ -1,0 +1,84 @@
+// A whole server: engine, gate, queue, gRPC, metrics.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "engine/runtime/cpu_quota.h"
+#include "engine/runtime/mutex.h"
+#include "server/app/grpc_listener.h"
+#include "server/app/options.h"
+#include "server/batching/admission.h"
+#include "server/batching/batcher.h"
+#include "server/metrics/metrics_server.h"
+#include "server/rpc/attention_service.h"
+#include "server/rpc/line_log.h"
+#include "server/rpc/server_info.h"
+
+namespace attn {
+
+// Several may live in one process, on ports of their own. Thread-safe.
+class Server {
+ public:
+  // Serves when it returns. INVALID_ARGUMENT or FAILED_PRECONDITION, one line,
+  // names the flag that does not fit or the address that cannot be bound.
+  // `log` must outlive the server.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(
+      const ServerOptions& options, const LineLog& log);
+  // Stops in a hurry if Stop() was not called.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // As asked for, with the ports that were really bound.
+  const std::vector<std::string>& grpc_addresses() const {
+    return listener_.addresses;
+  }
+  // Empty if metrics are not served.
+  std::string metrics_address() const;
+
+  // Stops without losing a request that is inside: health says NOT_SERVING,
+  // the drain delay passes, the gate closes, those inside end, gRPC shuts down,
+  // the workers join. Blocks until then. Once.
+  void Stop();
+  // Makes a Stop() that runs, or will run, skip the waiting and cancel those
+  // inside. Never blocks for long.
+  void Hurry();
+
+ private:
+  Server(const ServerOptions& options, const LineLog& log);
+
+  absl::Status StartMetrics();
+  absl::Status StartServing();
+  void LogStart() const;
+  MetricsInfo DescribeMetrics() const;
+  GaugeSources Gauges() const;
+  ServerFacts Facts() const;
+  BatcherOptions BatchingOptions();
+  void WaitForDrainDelay();
+  bool WaitForThoseInside(absl::Time deadline);
+  bool hurried() const { return hurried_.load(std::memory_order_acquire); }
+
+  const ServerOptions options_;
+  const LineLog& log_;
+  const Clock& clock_;
+  const CpuQuota quota_;
+  Admission admission_;
+  Batcher batcher_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<MetricsServer> metrics_;
+  std::unique_ptr<CallObserver> observer_;
+  std::unique_ptr<AttendContext> context_;
+  std::unique_ptr<AttentionService> service_;
+  GrpcListener listener_;
+  std::atomic<bool> hurried_{false};
+  Mutex mutex_;
+  CondVar hurry_;
+  bool stopped_ = false;
+};
+
+}  // namespace attn
