@@ -25,6 +25,7 @@ LABEL org.opencontainers.image.title="attn" \
       org.opencontainers.image.revision="${REVISION}"
 RUN --mount=type=bind,source=deploy,target=/mnt/deploy \
     /mnt/deploy/install_packages.sh runtime \
+ && apt-get clean \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/apt \
            /var/log/dpkg.log /usr/share/doc/* /usr/share/man/*
 COPY --from=build /src/build/release/bin/attn-server /src/build/release/bin/attn \

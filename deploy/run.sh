@@ -13,9 +13,10 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=deploy/server.sh
 source "$ATTN_ROOT/deploy/server.sh"
+# shellcheck source=deploy/example.sh
+source "$ATTN_ROOT/deploy/example.sh"
 
 readonly bin="$ATTN_ROOT/build/release/bin"
-readonly example="$ATTN_ROOT/deploy/example"
 
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; }
 
@@ -33,13 +34,6 @@ parse_arguments() {
   done
 }
 
-run_example() {
-  say "the example: layer 1 of a small transformer reads a sentence of 24 tokens"
-  "$bin/attn" --address "$server_address" attend \
-    --input "$example/example.npz" --causal --compare \
-    --tokens "$example/tokens.json" --heatmap --head 1
-}
-
 main() {
   local status=0
   parse_arguments "$@"
@@ -48,13 +42,16 @@ main() {
   trap stop_server EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
+  # No load balancer has to notice that this server goes away.
+  export ATTN_DRAIN_DELAY="${ATTN_DRAIN_DELAY:-0s}"
   start_server "$bin" "${server_flags[@]}"
-  run_example || status=$?
+  say "the example: layer 1 of a small transformer reads a sentence of 24 tokens"
+  run_example "$bin" "$server_address" || status=$?
   if ((status != 0)); then
     fail "the example failed or differs from what is expected (exit $status)"
   fi
   if "$once"; then return; fi
-  say "serving gRPC on $server_address, metrics on $server_metrics"
+  say "serving gRPC on $server_address, metrics on ${server_metrics:-no port}"
   say "try: $bin/attn --address $server_address info"
   say "log: $server_log   stop: Ctrl-C"
   wait_for_server

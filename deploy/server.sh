@@ -1,37 +1,21 @@
 # Starting, awaiting and stopping one attn-server from a script. Source it after
 # deploy/common.sh. The caller sets `trap stop_server EXIT`.
 # shellcheck shell=bash
+# The caller reads these, once the server has started.
+# shellcheck disable=SC2034
 
 server_pid=""
+# The first of its gRPC addresses, as a client on this machine must name it.
 server_address=""
+# host:port of /metrics; empty if they are off.
 server_metrics=""
 server_log=""
 server_dir=""
-
-# server_setting <flag-name> <default> [flag...]: what the server will take: its
-# flag, else the ATTN_ variable, else the default.
-server_setting() {
-  local name="$1" value="$2" variable
-  local underscored="${name//-/_}"
-  shift 2
-  variable="ATTN_${underscored^^}"
-  value="${!variable:-$value}"
-  while (($# > 0)); do
-    case "$1" in
-      "--$name="* | "--$underscored="*) value="${1#*=}" ;;
-      "--$name" | "--$underscored") value="${2:-}" ;;
-    esac
-    shift
-  done
-  echo "$value"
-}
 
 # start_server <bin> [flag...]: returns once the health service says SERVING.
 start_server() {
   local bin="$1"
   shift
-  server_address="$(server_setting grpc-address 127.0.0.1:8001 "$@")"
-  server_metrics="$(server_setting metrics-address 127.0.0.1:8002 "$@")"
   server_dir="$(mktemp -d)"
   server_log="$server_dir/attn-server.log"
   say "starting attn-server"
@@ -44,29 +28,43 @@ start_server() {
   await_serving "$bin"
 }
 
+# First the server's own word, which cannot be another server's on the same
+# port; then its health service's.
 await_serving() {
   local bin="$1" deadline=$((SECONDS + 60))
-  until "$bin/attn" --address "$server_address" --timeout 2s health \
-    >/dev/null 2>&1 && server_runs; do
-    server_runs || server_failed
+  until serving_on; do
+    server_runs || server_failed "stopped before it was SERVING"
     ((SECONDS < deadline)) || server_failed "is not SERVING after 60 s"
-    read -rt 0.1 <> <(:) || true
+    sleep 0.05
   done
+  run_logged "$bin/attn" --address "$server_address" --timeout 10s health ||
+    server_failed "does not answer on $server_address"
+}
+
+# Reads the addresses from the log; fails if they are not there yet.
+serving_on() {
+  server_address="$(sed -nE 's/.*SERVING on ([^, ]+).*/\1/p' "$server_log")"
+  [[ -n "$server_address" ]] || return 1
+  server_address="${server_address/#0.0.0.0:/127.0.0.1:}"
+  server_address="${server_address/#\[::\]:/[::1]:}"
+  server_metrics="$(sed -nE 's|.*metrics: http://([^/ ]+)/.*|\1|p' \
+    "$server_log")"
 }
 
 server_runs() { [[ -n "$server_pid" ]] && kill -0 "$server_pid" 2>/dev/null; }
 
 # Ends the script with the one line that helps, or with the server's own words.
 server_failed() {
-  local taken
-  taken="$(grep -iE 'in use|cannot listen|bind' "$server_log" |
-    grep -oE '(127|0|\[|localhost|unix:)[^ ,;"]*[0-9]' | head -n 1 || true)"
-  if [[ -n "$taken" ]]; then
-    fail "$taken is taken by another program: choose other addresses with" \
-      "ATTN_GRPC_ADDRESS=127.0.0.1:PORT and ATTN_METRICS_ADDRESS=127.0.0.1:PORT"
+  local line flag
+  line="$(grep -m 1 'cannot listen' "$server_log" || true)"
+  if [[ "$line" == *"Address already in use"* ]]; then
+    flag="$(grep -oE -m 1 '[-][-](grpc|metrics)-address' <<<"$line")"
+    fail "${line#attn-server: }: name another by $flag=127.0.0.1:PORT or by the" \
+      "variable $([[ "$flag" == *grpc* ]] && echo ATTN_GRPC_ADDRESS ||
+        echo ATTN_METRICS_ADDRESS)"
   fi
   tail -n 20 "$server_log" >&2
-  fail "attn-server ${1:-stopped before it was SERVING}; its last words are above"
+  fail "attn-server $1; its last words are above"
 }
 
 # Waits until the server ends, by itself or because this script was told to.
@@ -79,16 +77,21 @@ wait_for_server() {
   fail "attn-server stopped with exit code $status; its last words are above"
 }
 
-# Asks the server to stop and waits until it has; a second Ctrl-C does not wait.
+# Asks the server to stop and waits until it has, without losing a request; a
+# second Ctrl-C tells it to hurry.
 stop_server() {
   server_status=0
   if server_runs; then
     say "stopping attn-server"
-    trap 'kill -KILL "$server_pid"' INT TERM
+    trap 'kill -TERM "$server_pid"' INT TERM
     kill -TERM "$server_pid"
     # A trap interrupts wait; the server may still be there then.
-    while server_runs; do wait "$server_pid" || server_status=$?; done
+    while server_runs; do
+      server_status=0
+      wait "$server_pid" || server_status=$?
+    done
     server_pid=""
+    say "attn-server has stopped (exit code $server_status)"
   fi
   [[ -z "$server_dir" ]] || rm -rf "$server_dir"
 }

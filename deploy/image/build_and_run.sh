@@ -30,6 +30,8 @@ default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
 cgroup_manager = "cgroupfs"
 runtime = "runc"
 events_logger = "file"
+[network]
+network_backend = "netavark"
 END
   export CONTAINERS_STORAGE_CONF="$store/storage.conf"
   export CONTAINERS_CONF="$store/containers.conf"

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Starts attn-server on a socket of its own and runs `attn check` against it.
+#
+#   check.sh BIN cases    the cases of this folder
+#   check.sh BIN oracle   the families below of the larger collection, if it is
+#                         there; exit code 77 (skipped) if not
+set -euo pipefail
+# shellcheck source=deploy/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../../deploy/common.sh"
+# shellcheck source=deploy/server.sh
+source "$ATTN_ROOT/deploy/server.sh"
+
+# What the service must compute: the scaled-dot family.
+readonly families=(sdpa softcap temperature bias_dense alibi mask_causal
+  mask_window mask_bool mask_padding half_grid large_logits stats seed kv_decode
+  merge bugs)
+
+readonly bin="$1"
+folders=("$ATTN_ROOT/tests/conformance/cases")
+if [[ "$2" == oracle ]]; then
+  oracle="${ATTN_ORACLE_DIR:-$ATTN_ROOT/../shared/oracle}"
+  if [[ ! -d "$oracle" ]]; then
+    say "SKIPPED: no $oracle; set ATTN_ORACLE_DIR to where the collection lies"
+    exit 77
+  fi
+  folders=("${families[@]/#/$oracle/}")
+fi
+
+sockets="$(mktemp -d)"
+trap 'stop_server; rm -rf "$sockets"' EXIT
+start_server "$bin" "--grpc-address=unix:$sockets/attn" \
+  --metrics-address= --drain-delay=0s
+status=0
+for folder in "${folders[@]}"; do
+  say "checking $folder"
+  "$bin/attn" --address "$server_address" check "$folder" || status=$?
+done
+exit "$status"
