@@ -1,0 +1,209 @@
+#include "proto/codec/spec_codec.h"
+
+#include <random>
+
+#include "engine/core/field_error.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace attn {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string Words(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+std::string FieldOfDecoding(const v1::AttentionSpec& message) {
+  return FieldOf(DecodeSpec(message).status()).value_or("");
+}
+
+TEST(SpecCodec, AnEmptySpecIsScaledDotProductWithSoftmax) {
+  const auto spec = DecodeSpec(v1::AttentionSpec());
+  ASSERT_TRUE(spec.ok());
+  EXPECT_EQ(*spec, AttentionSpec());
+  EXPECT_FALSE(std::get<DotScore>(spec->score).scale.has_value());
+  EXPECT_TRUE(std::holds_alternative<SoftmaxNormalizer>(spec->normalizer));
+}
+
+TEST(SpecCodec, EveryFieldArrives) {
+  v1::AttentionSpec message;
+  message.mutable_score()->mutable_dot()->set_scale(0);
+  message.set_softcap(30);
+  message.add_biases()->mutable_dense()->mutable_tensor()->set_input(7);
+  message.add_biases()->mutable_alibi()->add_slopes(0.5);
+  message.add_masks()->mutable_causal()->set_alignment(
+      v1::ALIGNMENT_BOTTOM_RIGHT);
+  v1::WindowMask& window = *message.add_masks()->mutable_window();
+  window.set_left(0);
+  window.set_alignment(v1::ALIGNMENT_TOP_LEFT);
+  message.add_masks()->mutable_dense()->mutable_tensor()->set_input(0);
+  message.add_temperatures(2);
+  message.add_temperatures(3);
+  message.mutable_normalizer()->mutable_softmax();
+
+  const auto spec = DecodeSpec(message);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  AttentionSpec expected;
+  expected.score = DotScore{.scale = 0.0};
+  expected.softcap = 30;
+  expected.biases = {DenseBias{.input = 7}, AlibiBias{.slopes = {0.5}}};
+  expected.masks = {
+      CausalMask{Alignment::kBottomRight},
+      WindowMask{
+          .left = 0, .right = std::nullopt, .alignment = Alignment::kTopLeft},
+      DenseMask{.input = 0}};
+  expected.temperatures = {2, 3};
+  EXPECT_EQ(*spec, expected);
+}
+
+// One of each kind of field, drawn from `random`.
+class RandomSpec {
+ public:
+  explicit RandomSpec(uint32_t seed) : random_(seed) {}
+
+  AttentionSpec Draw() {
+    AttentionSpec spec;
+    if (Coin()) spec.score = DotScore{.scale = Number()};
+    if (Coin()) spec.softcap = Number();
+    for (int i = Below(4); i > 0; --i) spec.biases.push_back(Bias());
+    for (int i = Below(4); i > 0; --i) spec.masks.push_back(Mask());
+    for (int i = Below(4); i > 0; --i) spec.temperatures.push_back(Number());
+    return spec;
+  }
+
+ private:
+  BiasSpec Bias() {
+    if (Coin()) return DenseBias{.input = static_cast<uint32_t>(random_())};
+    AlibiBias bias;
+    for (int i = Below(4); i > 0; --i) bias.slopes.push_back(Number());
+    return bias;
+  }
+  MaskSpec Mask() {
+    const auto alignment = static_cast<Alignment>(Below(3));
+    switch (Below(3)) {
+      case 0:
+        return CausalMask{.alignment = alignment};
+      case 1:
+        return DenseMask{.input = static_cast<uint32_t>(random_())};
+      default:
+        WindowMask mask;
+        mask.alignment = alignment;
+        if (Coin()) mask.left = Below(1000) - 1;
+        if (Coin()) mask.right = int64_t{1} << Below(62);
+        return mask;
+    }
+  }
+  bool Coin() { return Below(2) == 1; }
+  int Below(int bound) {
+    return std::uniform_int_distribution<int>(0, bound - 1)(random_);
+  }
+  double Number() { return std::normal_distribution<double>()(random_); }
+
+  std::mt19937 random_;
+};
+
+TEST(SpecCodec, DecodeUndoesEncode) {
+  RandomSpec specs(1);
+  for (int i = 0; i < 1000; ++i) {
+    const AttentionSpec spec = specs.Draw();
+    v1::AttentionSpec message;
+    ASSERT_TRUE(message.ParseFromString(EncodeSpec(spec).SerializeAsString()));
+    const auto decoded = DecodeSpec(message);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    ASSERT_EQ(*decoded, spec) << message.DebugString();
+  }
+}
+
+TEST(SpecCodec, AnUnsetKindNamesTheStageAndItsMembers) {
+  v1::AttentionSpec message;
+  message.add_masks()->mutable_causal();
+  message.add_masks();
+  const absl::Status status = DecodeSpec(message).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FieldOf(status).value_or(""), "spec.masks[1].kind");
+  EXPECT_THAT(Words(status),
+              AllOf(HasSubstr("nothing"), HasSubstr("causal, window, dense")));
+
+  message.Clear();
+  message.add_biases();
+  EXPECT_EQ(FieldOfDecoding(message), "spec.biases[0].kind");
+  message.Clear();
+  message.mutable_score();
+  EXPECT_EQ(FieldOfDecoding(message), "spec.score.kind");
+  message.Clear();
+  message.mutable_normalizer();
+  EXPECT_EQ(FieldOfDecoding(message), "spec.normalizer.kind");
+}
+
+TEST(SpecCodec, AMemberOfANewerSchemaIsRefusedByItsNumber) {
+  v1::AttentionSpec message;
+  v1::Mask& mask = *message.add_masks();
+  mask.GetReflection()->MutableUnknownFields(&mask)->AddLengthDelimited(77, "");
+  const absl::Status status = DecodeSpec(message).status();
+  EXPECT_EQ(FieldOf(status).value_or(""), "spec.masks[0].kind");
+  EXPECT_THAT(Words(status), HasSubstr("unknown member, field 77"));
+}
+
+TEST(SpecCodec, AReferenceToNothingNamesTheTensor) {
+  v1::AttentionSpec message;
+  message.add_biases()->mutable_dense();
+  EXPECT_EQ(FieldOfDecoding(message), "spec.biases[0].dense.tensor");
+  message.mutable_biases(0)->mutable_dense()->mutable_tensor();
+  EXPECT_EQ(FieldOfDecoding(message), "spec.biases[0].dense.tensor");
+  message.Clear();
+  message.add_masks()->mutable_dense();
+  EXPECT_EQ(FieldOfDecoding(message), "spec.masks[0].dense.tensor");
+}
+
+TEST(SpecCodec, AnUnknownAlignmentIsRefusedNotGuessed) {
+  v1::AttentionSpec message;
+  message.add_masks()->mutable_causal()->set_alignment(
+      static_cast<v1::Alignment>(3));
+  const absl::Status status = DecodeSpec(message).status();
+  EXPECT_EQ(FieldOf(status).value_or(""), "spec.masks[0].causal.alignment");
+  EXPECT_THAT(Words(status),
+              AllOf(HasSubstr("got 3"), HasSubstr("ALIGNMENT_BOTTOM_RIGHT")));
+  message.Clear();
+  message.add_masks()->mutable_window()->set_alignment(
+      static_cast<v1::Alignment>(-1));
+  EXPECT_EQ(FieldOfDecoding(message), "spec.masks[0].window.alignment");
+}
+
+TEST(SpecCodec, AnUnspecifiedAlignmentIsLeftToTheEngine) {
+  v1::AttentionSpec message;
+  message.add_masks()->mutable_causal();
+  const auto spec = DecodeSpec(message);
+  ASSERT_TRUE(spec.ok());
+  EXPECT_EQ(std::get<CausalMask>(spec->masks[0]).alignment,
+            Alignment::kUnspecified);
+}
+
+TEST(SpecCodec, EveryDTypeOfTheSchemaIsOneOfTheEngine) {
+  const auto* type = v1::DataType_descriptor();
+  for (int i = 0; i < type->value_count(); ++i) {
+    const auto wire = static_cast<v1::DataType>(type->value(i)->number());
+    if (wire == v1::DATA_TYPE_UNSPECIFIED) continue;
+    const auto dtype = DecodeDType(wire, "q.dtype");
+    ASSERT_TRUE(dtype.ok()) << dtype.status();
+    EXPECT_EQ("DATA_TYPE_" + std::string(Name(*dtype)), type->value(i)->name());
+    EXPECT_EQ(EncodeDType(*dtype), wire);
+  }
+}
+
+TEST(SpecCodec, NoDTypeAndAnUnknownOneAreRefused) {
+  const absl::Status none =
+      DecodeDType(v1::DATA_TYPE_UNSPECIFIED, "q.dtype").status();
+  EXPECT_EQ(FieldOf(none).value_or(""), "q.dtype");
+  EXPECT_THAT(Words(none), AllOf(HasSubstr("got DATA_TYPE_UNSPECIFIED"),
+                                 HasSubstr("one of DATA_TYPE_F32")));
+  const absl::Status unknown =
+      DecodeDType(static_cast<v1::DataType>(99), "k.dtype").status();
+  EXPECT_EQ(FieldOf(unknown).value_or(""), "k.dtype");
+  EXPECT_THAT(Words(unknown), HasSubstr("got 99"));
+}
+
+}  // namespace
+}  // namespace attn
