@@ -88,7 +88,7 @@ absl::StatusOr<GrpcListener> StartGrpcListener(
 void SetServing(grpc::Server& server, bool serving) {
   grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
   health->SetServingStatus("", serving);
-  health->SetServingStatus(v1::AttentionService::service_full_name(), serving);
+  health->SetServingStatus(::attention::v1::AttentionService::service_full_name(), serving);
 }
 
 void QuietGrpc() {
