@@ -72,6 +72,8 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const Problem& problem) {
   const absl::StatusOr<const Kernel*> kernel = Choose(problem, plan->verdicts);
   if (!kernel.ok()) return kernel.status();
   plan->kernel = (*kernel)->name();
+  plan->pipeline = DescribeStages(problem);
+  plan->effective_scale = EffectiveScale(problem);
   plan->flops = Flops(problem);
   plan->tensor_bytes = TensorBytes(problem);
   plan->execution = (*kernel)->Prepare(problem);
