@@ -1,0 +1,59 @@
+#include "client/cli/check/band.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace attn {
+namespace {
+
+// Bottom right goes first, so that cases which name it test it.
+std::optional<Alignment> AlignmentOf(const Band& band,
+                                     const ServiceCall& call) {
+  if (band.offsets == BottomRightOffsets(call)) return Alignment::kBottomRight;
+  if (std::all_of(band.offsets.begin(), band.offsets.end(),
+                  [](int64_t offset) { return offset == 0; })) {
+    return Alignment::kTopLeft;
+  }
+  return std::nullopt;
+}
+
+HostTensor DenseBand(const Band& band, const ServiceCall& call) {
+  HostTensor mask(DType::kBool,
+                  Shape{call.batch(), 1, call.q_length(), call.kv_length()});
+  int64_t at = 0;
+  for (const int64_t offset : band.offsets) {
+    for (int64_t i = 0; i < call.q_length(); ++i) {
+      for (int64_t j = 0; j < call.kv_length(); ++j, ++at) {
+        const int64_t distance = j - (i + offset);
+        const bool after = !band.left.has_value() || distance >= -*band.left;
+        const bool before = !band.right.has_value() || distance <= *band.right;
+        mask.Set(at, after && before ? 1 : 0);
+      }
+    }
+  }
+  return mask;
+}
+
+}  // namespace
+
+std::vector<int64_t> BottomRightOffsets(const ServiceCall& call) {
+  std::vector<int64_t> offsets;
+  for (int64_t b = 0; b < call.batch(); ++b) {
+    offsets.push_back(call.kv_length(b) - call.q_length());
+  }
+  return offsets;
+}
+
+void AddBand(const Band& band, ServiceCall& call) {
+  const std::optional<Alignment> alignment = AlignmentOf(band, call);
+  if (!alignment.has_value()) {
+    call.AddMask(DenseBand(band, call));
+  } else if (!band.left.has_value() && band.right == 0) {
+    call.spec.masks.emplace_back(CausalMask{.alignment = *alignment});
+  } else {
+    call.spec.masks.emplace_back(WindowMask{
+        .left = band.left, .right = band.right, .alignment = *alignment});
+  }
+}
+
+}  // namespace attn

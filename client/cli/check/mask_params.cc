@@ -1,0 +1,210 @@
+#include "client/cli/check/mask_params.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/check/band.h"
+#include "client/cli/check/outcome.h"
+#include "client/cli/check/tensor_ops.h"
+
+namespace attn {
+namespace {
+
+using nlohmann::json;
+
+// "top_left", "bottom_right", "bottom_right per sequence: ...".
+absl::StatusOr<std::vector<int64_t>> OffsetsFor(const json& align,
+                                                const ServiceCall& call) {
+  const std::string text = align.is_string() ? align.get<std::string>() : "";
+  if (absl::StartsWith(text, "bottom_right")) return BottomRightOffsets(call);
+  if (absl::StartsWith(text, "top_left")) {
+    return std::vector<int64_t>(static_cast<size_t>(call.batch()), 0);
+  }
+  return Skip(absl::StrCat("mask alignment ", align.dump()));
+}
+
+absl::Status AddCausal(const json& align, ServiceCall& call) {
+  auto offsets = OffsetsFor(align, call);
+  if (!offsets.ok()) return offsets.status();
+  AddBand({.left = std::nullopt, .right = 0, .offsets = *std::move(offsets)},
+          call);
+  return absl::OkStatus();
+}
+
+absl::Status ApplyCausal(const json& mask, ServiceCall& call) {
+  return AddCausal(mask.value("align", json()), call);
+}
+
+// Comes as an input.
+absl::Status ApplyNothing(const json& /*mask*/, ServiceCall& /*call*/) {
+  return absl::OkStatus();
+}
+
+absl::Status ApplyLengths(const json& lengths, std::vector<int64_t>& target) {
+  auto integers = Integers(lengths);
+  if (!integers.ok()) return integers.status();
+  target = *std::move(integers);
+  return absl::OkStatus();
+}
+
+absl::Status ApplyVarlen(const json& mask, ServiceCall& call) {
+  absl::Status status =
+      ApplyLengths(mask.value("q_lens", json()), call.q_lengths);
+  if (status.ok()) {
+    status = ApplyLengths(mask.value("kv_lens", json()), call.kv_lengths);
+  }
+  if (!status.ok() || mask.value("causal", json()).is_null()) return status;
+  // Bottom right of each sequence's own queries, not of the padded ones.
+  std::vector<int64_t> offsets;
+  for (int64_t b = 0; b < call.batch(); ++b) {
+    offsets.push_back(call.kv_length(b) -
+                      call.q_lengths[static_cast<size_t>(b)]);
+  }
+  AddBand({.left = std::nullopt, .right = 0, .offsets = std::move(offsets)},
+          call);
+  return absl::OkStatus();
+}
+
+absl::Status ApplyLeftPadding(const json& mask, ServiceCall& call) {
+  const auto pads = Integers(mask.value("left_pad", json()));
+  if (!pads.ok()) return pads.status();
+  HostTensor keep(DType::kBool, Shape{static_cast<int64_t>(pads->size()), 1, 1,
+                                      call.kv_length()});
+  int64_t at = 0;
+  for (const int64_t pad : *pads) {
+    for (int64_t j = 0; j < call.kv_length(); ++j, ++at) {
+      keep.Set(at, j >= pad ? 1 : 0);
+    }
+  }
+  call.AddMask(std::move(keep));
+  return AddCausal("top_left", call);
+}
+
+struct KindRow {
+  const char* kind;
+  absl::Status (*apply)(const json& mask, ServiceCall& call);
+};
+
+constexpr KindRow kKinds[] = {
+    {"causal", ApplyCausal},      {"window", ApplyWindow},
+    {"dense_bool", ApplyNothing}, {"key_padding", ApplyNothing},
+    {"varlen", ApplyVarlen},      {"left_padding+causal", ApplyLeftPadding},
+};
+
+absl::Status ApplyKind(const json& mask, ServiceCall& call) {
+  const std::string kind = mask["kind"].is_string() ? mask["kind"] : "?";
+  for (const KindRow& row : kKinds) {
+    if (kind == row.kind) return row.apply(mask, call);
+  }
+  return Skip(absl::StrCat("mask ", kind));
+}
+
+// Parts of the second spelling that come as inputs or are words.
+bool IsCovered(const std::string& key) {
+  return key == "kv_lens" || key == "dense_bool" || key == "segment" ||
+         key == "align_note" || key == "true_means";
+}
+
+absl::Status ApplyParts(const json& mask, ServiceCall& call) {
+  // First, for the others' diagonals depend on it.
+  if (mask.contains("kv_lens") && !mask["kv_lens"].is_null()) {
+    absl::Status status = ApplyLengths(mask["kv_lens"], call.kv_lengths);
+    if (!status.ok()) return status;
+  }
+  for (const auto& [key, value] : mask.items()) {
+    if (value.is_null() || IsCovered(key)) continue;
+    absl::Status status = Skip(absl::StrCat("mask ", key));
+    if (key == "causal") status = AddCausal(value, call);
+    if (key == "window") status = ApplyWindow(value, call);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// seg_q[i] == seg_k[j] as a dense mask.
+absl::StatusOr<HostTensor> SegmentMask(const HostTensor& seg_q,
+                                       const HostTensor& seg_k,
+                                       const ServiceCall& call) {
+  const int64_t rows = call.q_length();
+  const int64_t columns = call.kv_length();
+  const int64_t batches = rows > 0 ? seg_q.element_count() / rows : 0;
+  if (batches * rows != seg_q.element_count() ||
+      batches * columns != seg_k.element_count()) {
+    return Skip("segments of another shape than [Sq] or [B, Sq]");
+  }
+  HostTensor mask(DType::kBool, Shape{batches, 1, rows, columns});
+  int64_t at = 0;
+  for (int64_t b = 0; b < batches; ++b) {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j, ++at) {
+        mask.Set(at, seg_q.At(b * rows + i) == seg_k.At(b * columns + j));
+      }
+    }
+  }
+  return mask;
+}
+
+absl::StatusOr<std::optional<int64_t>> Distance(const json& window,
+                                                const char* key) {
+  const json value = window.value(key, json());
+  if (value.is_null()) return std::optional<int64_t>();
+  if (!value.is_number_integer()) {
+    return Skip(absl::StrCat("window ", key, " ", value.dump()));
+  }
+  return std::optional<int64_t>(value.get<int64_t>());
+}
+
+}  // namespace
+
+absl::Status ApplyWindow(const json& window, ServiceCall& call) {
+  const json tokens = window.value("sink_tokens", json(0));
+  if (!tokens.is_number_integer() || tokens != 0) {
+    return Skip("window with sink tokens");
+  }
+  const auto left = Distance(window, "left");
+  if (!left.ok()) return left.status();
+  const auto right = Distance(window, "right");
+  if (!right.ok()) return right.status();
+  auto offsets = OffsetsFor(window.value("align", json()), call);
+  if (!offsets.ok()) return offsets.status();
+  AddBand({.left = *left, .right = *right, .offsets = *std::move(offsets)},
+          call);
+  return absl::OkStatus();
+}
+
+absl::Status ApplyMask(const json& mask, ServiceCall& call) {
+  if (mask.is_null()) return absl::OkStatus();
+  if (!mask.is_object()) return Skip(absl::StrCat("mask ", mask.dump()));
+  return mask.contains("kind") ? ApplyKind(mask, call) : ApplyParts(mask, call);
+}
+
+absl::Status ApplyMaskInputs(const Case& tested, ServiceCall& call) {
+  if (const auto mask = tested.inputs.find("mask");
+      mask != tested.inputs.end()) {
+    call.AddMask(mask->second.To(DType::kBool));
+  }
+  if (const auto keys = tested.inputs.find("key_mask");
+      keys != tested.inputs.end()) {
+    const HostTensor& mask = keys->second;
+    auto lifted = Reshaped(
+        mask.To(DType::kBool),
+        Shape{mask.element_count() / call.kv_length(), 1, 1, call.kv_length()});
+    if (!lifted.ok()) return lifted.status();
+    call.AddMask(*std::move(lifted));
+  }
+  const auto seg_q = tested.inputs.find("seg_q");
+  const auto seg_k = tested.inputs.find("seg_k");
+  if (seg_q == tested.inputs.end() || seg_k == tested.inputs.end()) {
+    return absl::OkStatus();
+  }
+  auto mask = SegmentMask(seg_q->second, seg_k->second, call);
+  if (!mask.ok()) return mask.status();
+  call.AddMask(*std::move(mask));
+  return absl::OkStatus();
+}
+
+}  // namespace attn
