@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
@@ -98,7 +99,7 @@ void ReadGroup(const std::string& root, const std::string& line,
   }
   // Distributions mount the hierarchy by all its controllers, or by one.
   for (const std::string& name : {fields[1], std::string("cpu")}) {
-    Tighten(Tightest(mounts + "/" + name, group, ReadV1),
+    Tighten(Tightest(absl::StrCat(mounts, "/", name), group, ReadV1),
             "cgroup v1 cpu.cfs_quota_us", quota);
   }
 }

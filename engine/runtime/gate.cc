@@ -4,10 +4,16 @@
 #include <chrono>
 
 namespace attn {
+namespace {
 
-std::optional<Gate::Pass> Gate::Enter() {
+// As good as for ever, and the sum with the present fits the clock's range.
+constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+
+}  // namespace
+
+Gate::Pass Gate::Enter() {
   MutexLock lock(mutex_);
-  if (closed_) return std::nullopt;
+  if (closed_) return Pass();
   ++inside_;
   return Pass(this);
 }
@@ -18,14 +24,12 @@ void Gate::Close() {
 }
 
 bool Gate::WaitUntilEmpty(absl::Duration timeout) {
-  // Far enough, and the sum with the present fits the clock's range.
-  constexpr absl::Duration kForever = absl::Hours(24 * 365);
   const auto end = std::chrono::steady_clock::now() +
-                   absl::ToChronoNanoseconds(std::min(timeout, kForever));
+                   absl::ToChronoNanoseconds(std::min(timeout, kLongest));
   MutexLock lock(mutex_);
   while (inside_ > 0) {
     const auto left = end - std::chrono::steady_clock::now();
-    if (left <= left.zero()) return false;
+    if (left <= std::chrono::nanoseconds::zero()) return false;
     empty_.WaitFor(mutex_, left);
   }
   return true;

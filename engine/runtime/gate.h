@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -14,9 +13,11 @@ namespace attn {
 // Thread-safe.
 class Gate {
  public:
-  // A place inside; leaves when destroyed. Move-only; thread-compatible.
+  // A place inside, or none: leaves when destroyed. Move-only;
+  // thread-compatible.
   class Pass {
    public:
+    Pass() = default;
     Pass(Pass&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)) {}
     Pass& operator=(Pass&& other) noexcept {
       std::swap(gate_, other.gate_);
@@ -25,19 +26,20 @@ class Gate {
     ~Pass() {
       if (gate_ != nullptr) gate_->Leave();
     }
+    bool admitted() const { return gate_ != nullptr; }
 
    private:
     friend class Gate;
     explicit Pass(Gate* gate) : gate_(gate) {}
-    Gate* gate_;
+    Gate* gate_ = nullptr;
   };
 
   Gate() = default;
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  // Nothing once the gate is closed. Never waits for those inside.
-  std::optional<Pass> Enter();
+  // Not admitted once the gate is closed. Never waits for those inside.
+  Pass Enter();
   // Refuses newcomers from now on; those inside stay. May be called again.
   void Close();
   // Waits until nobody is inside. False: `timeout`, which may be infinite, has
