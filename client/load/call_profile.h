@@ -1,0 +1,32 @@
+// One kind of call that a load is made of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/core/attention_args.h"
+#include "engine/core/attention_spec.h"
+#include "engine/core/dtype.h"
+
+namespace attn {
+
+// A value; thread-compatible.
+struct CallProfile {
+  AttentionShape shape;
+  DType dtype = DType::kF32;
+  // Aligned bottom right where Sq and Sk differ, as when decoding.
+  bool causal = false;
+  // Of the tensors' values.
+  uint64_t seed = 0;
+
+  AttentionSpec Spec() const;
+  // "1,4,4,16,16,32 F32 causal"; d_v only where it differs from d_k.
+  std::string ToString() const;
+};
+
+// "B,Hq,Hkv,Sq,Sk,D[,Dv]", each > 0. INVALID_ARGUMENT names "shape". That the
+// heads divide is left to the server, which says it better.
+absl::StatusOr<AttentionShape> ParseCallShape(const std::string& text);
+
+}  // namespace attn

@@ -1,0 +1,83 @@
+#include "client/load/payload.h"
+
+#include <cmath>
+#include <random>
+#include <utility>
+
+namespace attn {
+namespace {
+
+// Standard normal by the method of Box and Muller (1958). Not
+// std::normal_distribution, whose series differs between libraries.
+class NormalSource {
+ public:
+  explicit NormalSource(uint64_t seed) : random_(seed) {}
+
+  double Next() {
+    constexpr double kTwoPi = 6.283185307179586;
+    const double radius = std::sqrt(-2 * std::log(Uniform()));
+    return radius * std::cos(kTwoPi * Uniform());
+  }
+
+ private:
+  // In (0, 1].
+  double Uniform() {
+    return (static_cast<double>(random_() >> 11) + 1) * 0x1.0p-53;
+  }
+
+  std::mt19937_64 random_;
+};
+
+absl::StatusOr<HostTensor> Draw(std::initializer_list<int64_t> dims,
+                                DType dtype, absl::string_view field,
+                                NormalSource& source) {
+  // Drawn as F32 first: the widest of the four that everyone can send.
+  absl::StatusOr<Shape> shape = Shape::Create(dims, sizeof(double), field);
+  if (!shape.ok()) return shape.status();
+  HostTensor tensor(DType::kF32, *shape);
+  for (float& value : tensor.values<float>()) {
+    value = static_cast<float>(source.Next());
+  }
+  return tensor.To(dtype);
+}
+
+absl::StatusOr<Payload> MakePayload(const CallProfile& profile,
+                                    NormalSource& source) {
+  const AttentionShape& s = profile.shape;
+  auto q = Draw({s.batch, s.q_heads, s.q_length, s.qk_dim}, profile.dtype, "q",
+                source);
+  if (!q.ok()) return q.status();
+  auto k = Draw({s.batch, s.kv_heads, s.kv_length, s.qk_dim}, profile.dtype,
+                "k", source);
+  if (!k.ok()) return k.status();
+  auto v = Draw({s.batch, s.kv_heads, s.kv_length, s.v_dim}, profile.dtype, "v",
+                source);
+  if (!v.ok()) return v.status();
+  AttendMessage message;
+  message.spec = profile.Spec();
+  message.args.q = q->view();
+  message.args.k = k->view();
+  message.args.v = v->view();
+  message.wanted.output = true;
+  grpc::ByteBuffer request = EncodeRequest(message);
+  return Payload{.q = *std::move(q),
+                 .k = *std::move(k),
+                 .v = *std::move(v),
+                 .request = std::move(request)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Payload>> MakePayloads(const CallProfile& profile,
+                                                  int count) {
+  NormalSource source(profile.seed);
+  std::vector<Payload> payloads;
+  for (int i = 0; i < count; ++i) {
+    absl::StatusOr<Payload> payload = MakePayload(profile, source);
+    if (!payload.ok()) return payload.status();
+    payloads.push_back(*std::move(payload));
+  }
+  return payloads;
+}
+
+}  // namespace attn
