@@ -134,8 +134,12 @@ void DivideRowOf(float* row, size_t count, float divisor) {
 void AddRowOf(float* row, const float* other, size_t count) {
   const D d;
   const size_t lanes = hn::Lanes(d);
-  const auto add = [](V a, V b) {
-    return SaturateIf(hn::And(hn::IsFinite(a), hn::IsFinite(b)), hn::Add(a, b));
+  const V excluded = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const auto add = [excluded](V a, V b) {
+    const V sum =
+        SaturateIf(hn::And(hn::IsFinite(a), hn::IsFinite(b)), hn::Add(a, b));
+    return hn::IfThenElse(hn::Or(hn::Eq(a, excluded), hn::Eq(b, excluded)),
+                          excluded, sum);
   };
   size_t i = 0;
   for (; i + lanes <= count; i += lanes) {

@@ -49,7 +49,8 @@ void ScaleRow(double* row, int64_t count, double factor);
 void DivideRow(float* row, int64_t count, float divisor);
 void DivideRow(double* row, int64_t count, double divisor);
 
-// row[i] += other[i]. The sum of finite elements saturates as above.
+// row[i] += other[i]. The sum of finite elements saturates as above. -infinity
+// on either side excludes, whatever stands on the other: NaN too.
 void AddRow(float* row, const float* other, int64_t count);
 void AddRow(double* row, const double* other, int64_t count);
 

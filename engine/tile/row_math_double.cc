@@ -66,7 +66,12 @@ void DivideRow(double* row, int64_t count, double divisor) {
 }
 
 void AddRow(double* row, const double* other, int64_t count) {
+  constexpr double kExcluded = -std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < count; ++i) {
+    if (row[i] == kExcluded || other[i] == kExcluded) {
+      row[i] = kExcluded;
+      continue;
+    }
     const double sum = row[i] + other[i];
     const bool finite = std::isfinite(row[i]) && std::isfinite(other[i]);
     row[i] = finite ? Saturated(sum) : sum;
