@@ -4,10 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <future>
 #include <utility>
 
 #include "engine/core/aligned_buffer.h"
 #include "engine/runtime/arena.h"
+#include "engine/runtime/worker_pool.h"
 #include "gtest/gtest.h"
 #include "tests/testing/small_float.h"
 
@@ -156,6 +159,54 @@ AttentionSpec SpecOf(const oracle::Case& call) {
   return spec;
 }
 
+// Runs every job, the last of a phase first, with scratch that reads as NaN.
+void RunAllJobs(const Execution& execution, const KernelCall& call,
+                Arena& arena) {
+  const size_t bytes = execution.worker_scratch_bytes();
+  for (int phase = 0; phase < execution.phase_count(); ++phase) {
+    for (int64_t job = execution.job_count(phase) - 1; job >= 0; --job) {
+      arena.Reserve(bytes);
+      if (bytes > 0) std::memset(arena.Allocate<char>(bytes), 0xFF, bytes);
+      arena.Reset();
+      execution.RunJob(call, phase, job, arena);
+    }
+  }
+}
+
+// A function as the one job of a task.
+class FunctionTask final : public TileTask {
+ public:
+  using Function = std::function<void(Arena&)>;
+
+  explicit FunctionTask(Function function) : function_(std::move(function)) {}
+
+  int phase_count() const override { return 1; }
+  int64_t job_count(int /*phase*/) const override { return 1; }
+  size_t scratch_bytes() const override { return 0; }
+  const Cancellation& cancellation() const override { return never_; }
+  void Begin() override {}
+  void RunJob(int /*phase*/, int64_t /*job*/, Arena& arena) override {
+    function_(arena);
+  }
+  void Done(absl::Status /*status*/) override { done_.set_value(); }
+  std::future<void> finished() { return done_.get_future(); }
+
+ private:
+  Function function_;
+  Cancellation never_{Clock::Monotonic(), absl::InfiniteFuture()};
+  std::promise<void> done_;
+};
+
+// Runs on a pool's worker, because only there OpenMP is held to one thread, on
+// which oneDNN's bits depend.
+void OnWorker(FunctionTask::Function function) {
+  static WorkerPool& pool = *MakeWorkerPool(1, Clock::Monotonic()).release();
+  auto task = std::make_unique<FunctionTask>(std::move(function));
+  std::future<void> finished = task->finished();
+  pool.Submit(std::move(task));
+  finished.wait();
+}
+
 Shape ShapeOf(const std::vector<int64_t>& dims) {
   auto shape = Shape::Create(dims, sizeof(double), "case");
   return *std::move(shape);
@@ -270,16 +321,7 @@ Outcome EngineCall::RunBackwards(const Kernel& kernel) const {
   call.scratch = scratch.data();
   call.counters = &counters;
 
-  Arena arena;
-  const size_t bytes = execution->worker_scratch_bytes();
-  for (int phase = 0; phase < execution->phase_count(); ++phase) {
-    for (int64_t job = execution->job_count(phase) - 1; job >= 0; --job) {
-      arena.Reserve(bytes);
-      if (bytes > 0) std::memset(arena.Allocate<char>(bytes), 0xFF, bytes);
-      arena.Reset();
-      execution->RunJob(call, phase, job, arena);
-    }
-  }
+  OnWorker([&](Arena& arena) { RunAllJobs(*execution, call, arena); });
   memory.ReadInto(outcome);
   outcome.nonfinite_q = counters.nonfinite_q;
   outcome.nonfinite_k = counters.nonfinite_k;

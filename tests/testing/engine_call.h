@@ -64,7 +64,7 @@ class EngineCall {
   const AttentionArgs& args() const { return args_; }
   absl::StatusOr<Problem> MakeProblem() const;
 
-  // Every job of the kernel on this thread, the last job of a phase first.
+  // Every job of the kernel one after the other, the last of a phase first.
   Outcome RunBackwards(const Kernel& kernel) const;
   // By the engine's own workers, with the kernel of that name.
   Outcome Run(Engine& engine, const std::string& kernel) const;
