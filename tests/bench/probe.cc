@@ -1,0 +1,73 @@
+#include "tests/bench/probe.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "client/library/health_message.h"
+#include "client/load/hdr_histogram.h"
+
+namespace attn {
+namespace {
+
+constexpr int kUnmeasured = 3;
+constexpr double kNanosPerMicro = 1e3;
+
+[[noreturn]] void Die(const absl::Status& status) {
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  std::exit(3);
+}
+
+}  // namespace
+
+double MedianMicros(int calls, const std::function<void()>& run) {
+  for (int i = 0; i < kUnmeasured; ++i) run();
+  HdrHistogram times;
+  for (int i = 0; i < calls; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    run();
+    times.Record(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now() - start)
+            .count());
+  }
+  return static_cast<double>(times.ValueAtPercentile(50)) / kNanosPerMicro;
+}
+
+std::function<void()> RemoteCall(const RawChannel& channel, const char* method,
+                                 const grpc::ByteBuffer& request) {
+  return [channel, method, request] {
+    const auto response = channel.Call(method, request, {});
+    if (!response.ok()) Die(response.status());
+  };
+}
+
+bool IsServing(const RawChannel& channel) {
+  const grpc::Slice slice(EncodeHealthRequest(""));
+  const auto response =
+      channel.Call(kHealthCheckMethod, grpc::ByteBuffer(&slice, 1),
+                   {.deadline = absl::Seconds(1)});
+  if (!response.ok()) return false;
+  std::vector<grpc::Slice> slices;
+  if (!response->Dump(&slices).ok()) return false;
+  std::string bytes;
+  for (const grpc::Slice& part : slices) {
+    bytes.append(reinterpret_cast<const char*>(part.begin()), part.size());
+  }
+  const auto state = DecodeHealthResponse(bytes);
+  return state.ok() && *state == HealthState::kServing;
+}
+
+RawChannel ChannelTo(const std::string& address) {
+  // A new number is a new connection: a channel that was refused once would
+  // wait a second before it tries again.
+  static int connections = 0;
+  ChannelOptions options;
+  options.address = address;
+  options.connection = ++connections;
+  const auto channel = RawChannel::Create(options);
+  if (!channel.ok()) Die(channel.status());
+  return *channel;
+}
+
+}  // namespace attn

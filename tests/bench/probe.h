@@ -1,0 +1,24 @@
+// Times of calls, one after the other.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "client/library/raw_call.h"
+
+namespace attn {
+
+// The median time of `calls` runs in microseconds, after a few unmeasured.
+double MedianMicros(int calls, const std::function<void()>& run);
+
+// A call that waits for its answer. Dies if it fails.
+std::function<void()> RemoteCall(const RawChannel& channel, const char* method,
+                                 const grpc::ByteBuffer& request);
+
+// Whether the server's health service says SERVING.
+bool IsServing(const RawChannel& channel);
+
+// Dies if the address cannot be meant. Each call gives a connection of its own.
+RawChannel ChannelTo(const std::string& address);
+
+}  // namespace attn
