@@ -99,7 +99,8 @@ TEST_P(AgreementTest, RandomSpecsInEveryTypeAgreeWithTheOracle) {
     CallOptions options;
     options.dtype = kTypes[seed % 4];
     options.layout = kLayouts[seed % 3];
-    options.output_dtype = seed % 5 == 0 ? kTypes[seed / 5 % 4] : options.dtype;
+    const bool converts = seed % 5 == 0 && options.dtype != DType::kF64;
+    options.output_dtype = converts ? kTypes[seed / 20 % 3] : options.dtype;
     Check(oracle::RandomCase(random), options);
   }
 }
