@@ -27,10 +27,10 @@ absl::StatusOr<ResponseTensor> DecodeResponseTensor(WireTensor& tensor) {
 
 std::vector<WireChunk> EncodeAttendResponse(
     const v1::AttendResponse& header, std::vector<ResponseTensor> tensors) {
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const ResponseTensor& a, const ResponseTensor& b) {
-                     return a.field < b.field;
-                   });
+  std::sort(tensors.begin(), tensors.end(),
+            [](const ResponseTensor& a, const ResponseTensor& b) {
+              return a.field < b.field;
+            });
   ChunkWriter writer;
   writer.AddMessage(header);
   for (ResponseTensor& tensor : tensors) {

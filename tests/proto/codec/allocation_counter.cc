@@ -10,9 +10,12 @@ std::atomic<size_t> allocated_bytes{0};
 
 }  // namespace
 
-void* operator new(size_t size) {
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
   allocated_bytes.fetch_add(size, std::memory_order_relaxed);
-  if (void* block = std::malloc(size)) return block;
+  return std::malloc(size);
+}
+void* operator new(size_t size) {
+  if (void* block = operator new(size, std::nothrow)) return block;
   throw std::bad_alloc();
 }
 void operator delete(void* block) noexcept { std::free(block); }
