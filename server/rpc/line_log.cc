@@ -3,100 +3,107 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "nlohmann/json.hpp"
 
 namespace attn {
 namespace {
 
-using Json = nlohmann::ordered_json;
+struct Field {
+  const char* name;
+  std::string value;
+  bool is_number = false;
+};
 
 std::string Timestamp() {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::Now(),
                           absl::UTCTimeZone());
 }
 
-// Text that is no UTF-8 is replaced, not thrown at.
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+Field Number(const char* name, int64_t value) {
+  return {name, absl::StrCat(value), true};
 }
 
-double Microseconds(absl::Duration duration) {
-  return absl::ToDoubleMicroseconds(duration);
+Field Microseconds(const char* name, absl::Duration duration) {
+  return {name, absl::StrFormat("%.1f", absl::ToDoubleMicroseconds(duration)),
+          true};
 }
 
-std::string CodeName(const absl::Status& status) {
-  return absl::StatusCodeToString(status.code());
-}
-
-std::string RequestAsJson(const CallRecord& record) {
-  Json json = {{"time", Timestamp()},
-               {"severity", "info"},
-               {"event", "request"},
-               {"id", record.request_id},
-               {"method", record.method},
-               {"code", CodeName(record.status)},
-               {"variant", record.variant},
-               {"kernel", record.kernel},
-               {"shape", record.shape},
-               {"total_us", Microseconds(record.total)},
-               {"receive_us", Microseconds(record.receive)},
-               {"queue_us", Microseconds(record.queue)},
-               {"compute_us", Microseconds(record.compute)},
-               {"send_us", Microseconds(record.send)},
-               {"received_bytes", record.received_bytes},
-               {"sent_bytes", record.sent_bytes}};
+std::vector<Field> FieldsOf(const CallRecord& record) {
+  std::vector<Field> fields = {
+      {"id", record.request_id},
+      {"method", record.method},
+      {"code", absl::StatusCodeToString(record.status.code())},
+      {"variant", record.variant},
+      {"kernel", record.kernel},
+      {"shape", record.shape},
+      Microseconds("total_us", record.total),
+      Microseconds("receive_us", record.receive),
+      Microseconds("queue_us", record.queue),
+      Microseconds("compute_us", record.compute),
+      Microseconds("send_us", record.send),
+      Number("received_bytes", record.received_bytes),
+      Number("sent_bytes", record.sent_bytes)};
   if (!record.status.ok()) {
-    json["message"] = std::string(record.status.message());
+    fields.push_back({"message", std::string(record.status.message())});
   }
-  return Dump(json);
+  return fields;
 }
 
-std::string Quoted(absl::string_view text) {
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(text), "\"");
+// RFC 8259, section 7.
+std::string JsonString(absl::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      absl::StrAppendFormat(&quoted, "\\u%04x", static_cast<unsigned char>(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
 }
 
-std::string RequestAsText(const CallRecord& record) {
-  std::string line = absl::StrCat(
-      Timestamp(), " request id=", Quoted(record.request_id), " ",
-      record.method, " ", CodeName(record.status), " variant=", record.variant,
-      " kernel=", Quoted(record.kernel));
-  absl::StrAppend(&line, " shape=", Quoted(record.shape),
-                  " total_us=", Microseconds(record.total),
-                  " receive_us=", Microseconds(record.receive),
-                  " queue_us=", Microseconds(record.queue),
-                  " compute_us=", Microseconds(record.compute),
-                  " send_us=", Microseconds(record.send));
-  absl::StrAppend(&line, " received_bytes=", record.received_bytes,
-                  " sent_bytes=", record.sent_bytes);
-  if (!record.status.ok()) {
-    absl::StrAppend(&line, " message=", Quoted(record.status.message()));
+std::string TextValue(const Field& field) {
+  if (field.is_number) return field.value;
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(field.value), "\"");
+}
+
+std::string Line(LogFormat format, absl::string_view event,
+                 const std::vector<Field>& fields) {
+  const bool json = format == LogFormat::kJson;
+  std::string line = json ? absl::StrCat("{\"time\":\"", Timestamp(),
+                                         "\",\"event\":\"", event, "\"")
+                          : absl::StrCat(Timestamp(), " ", event);
+  for (const Field& field : fields) {
+    if (json) {
+      absl::StrAppend(&line, ",\"", field.name, "\":",
+                      field.is_number ? field.value : JsonString(field.value));
+    } else {
+      absl::StrAppend(&line, " ", field.name, "=", TextValue(field));
+    }
   }
-  return line;
+  return line + (json ? "}\n" : "\n");
 }
 
 }  // namespace
 
 void LineLog::Request(const CallRecord& record) const {
-  const std::string line = format_ == LogFormat::kJson ? RequestAsJson(record)
-                                                       : RequestAsText(record);
-  sink_(line + "\n");
+  sink_(Line(format_, "request", FieldsOf(record)));
 }
 
 void LineLog::Event(absl::string_view severity,
                     absl::string_view message) const {
-  if (format_ == LogFormat::kText) {
+  if (format_ == LogFormat::kJson) {
+    sink_(Line(format_, severity, {{"message", std::string(message)}}));
+  } else {
     sink_(absl::StrCat(Timestamp(), " ", severity, " ", message, "\n"));
-    return;
   }
-  sink_(Dump({{"time", Timestamp()},
-              {"severity", std::string(severity)},
-              {"event", "server"},
-              {"message", std::string(message)}}) +
-        "\n");
 }
 
 LineLog::Sink LineLog::StandardError() {

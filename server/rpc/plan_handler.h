@@ -2,9 +2,8 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "attention/v1/attention.pb.h"
 #include "engine/engine.h"
-#include "proto/codec/spec_codec.h"
+#include "proto/codec/schema.h"
 #include "server/rpc/call_record.h"
 
 namespace attn {

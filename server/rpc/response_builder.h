@@ -7,11 +7,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "attention/v1/attention.pb.h"
 #include "engine/core/attention_args.h"
 #include "engine/core/row_statistics.h"
 #include "engine/plan/plan.h"
 #include "proto/codec/attend_codec.h"
+#include "proto/codec/schema.h"
 
 namespace attn {
 

@@ -1,9 +1,8 @@
 // GetServerInfo: what this server is and what it accepts.
 #pragma once
 
-#include "attention/v1/attention.pb.h"
 #include "engine/runtime/cpu_quota.h"
-#include "proto/codec/spec_codec.h"
+#include "proto/codec/schema.h"
 
 namespace attn {
 
