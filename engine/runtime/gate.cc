@@ -24,8 +24,10 @@ void Gate::Close() {
 }
 
 bool Gate::WaitUntilEmpty(absl::Duration timeout) {
-  const auto end = std::chrono::steady_clock::now() +
-                   absl::ToChronoNanoseconds(std::min(timeout, kLongest));
+  const absl::Duration wait =
+      std::clamp(timeout, absl::ZeroDuration(), kLongest);
+  const auto end =
+      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(wait);
   MutexLock lock(mutex_);
   while (inside_ > 0) {
     const auto left = end - std::chrono::steady_clock::now();
