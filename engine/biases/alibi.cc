@@ -50,9 +50,9 @@ class Alibi final : public Bias {
   template <typename T>
   void AddTo(const CallView& call, const Tile<T>& tile) const {
     // Within T: an explicit slope may be larger than any float.
-    constexpr double kLargest = std::numeric_limits<T>::max();
+    const double largest = std::numeric_limits<T>::max();
     const auto factor = static_cast<T>(std::clamp(
-        -slopes_[static_cast<size_t>(tile.bounds.head)], -kLargest, kLargest));
+        -slopes_[static_cast<size_t>(tile.bounds.head)], -largest, largest));
     const int64_t diagonal = call.shape.kv_length - call.shape.q_length;
     AddInChunks(tile, [&](int64_t row, int64_t key, int64_t count, T* out) {
       DistanceRow(out, count, row + diagonal - key, factor);

@@ -3,11 +3,11 @@
 namespace attn {
 
 absl::Span<const BiasEntry> BiasTable() {
-  static const BiasEntry table[] = {
+  static const BiasEntry kTable[] = {
       DenseBiasEntry(),
       AlibiBiasEntry(),
   };
-  return table;
+  return kTable;
 }
 
 }  // namespace attn

@@ -3,12 +3,12 @@
 namespace attn {
 
 absl::Span<const MaskEntry> MaskTable() {
-  static const MaskEntry table[] = {
+  static const MaskEntry kTable[] = {
       CausalMaskEntry(),
       WindowMaskEntry(),
       DenseMaskEntry(),
   };
-  return table;
+  return kTable;
 }
 
 }  // namespace attn

@@ -3,10 +3,10 @@
 namespace attn {
 
 absl::Span<const NormalizerEntry> NormalizerTable() {
-  static const NormalizerEntry table[] = {
+  static const NormalizerEntry kTable[] = {
       SoftmaxNormalizerEntry(),
   };
-  return table;
+  return kTable;
 }
 
 }  // namespace attn

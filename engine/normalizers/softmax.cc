@@ -20,11 +20,11 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 template <typename T>
 RowStatistics NormalizeNonFinite(T* row, int64_t count,
                                  const RowRange<T>& range) {
-  constexpr T kExcluded = -std::numeric_limits<T>::infinity();
+  constexpr T excluded = -std::numeric_limits<T>::infinity();
   std::replace_if(
-      row, row + count, [](T x) { return x != kExcluded; },
+      row, row + count, [](T x) { return x != excluded; },
       std::numeric_limits<T>::quiet_NaN());
-  std::replace(row, row + count, kExcluded, T{0});
+  std::replace(row, row + count, excluded, T{0});
   RowStatistics statistics;
   statistics.visible_keys = range.visible;
   statistics.entropy = kNaN;

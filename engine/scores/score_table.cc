@@ -3,10 +3,10 @@
 namespace attn {
 
 absl::Span<const ScoreEntry> ScoreTable() {
-  static const ScoreEntry table[] = {
+  static const ScoreEntry kTable[] = {
       DotScoreEntry(),
   };
-  return table;
+  return kTable;
 }
 
 }  // namespace attn

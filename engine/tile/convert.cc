@@ -16,8 +16,7 @@
 #include "engine/tile/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace attn {
-namespace HWY_NAMESPACE {
+namespace attn::HWY_NAMESPACE {
 namespace {
 
 using DF = hn::ScalableTag<float>;
@@ -132,8 +131,7 @@ void FloatToF16Of(const float* from, uint16_t* to, size_t count) {
 }
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace attn
+}  // namespace attn::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -217,13 +215,13 @@ void FloatToF16(const float* from, uint16_t* to, int64_t count) {
 
 void LoadElements(const std::byte* from, DType dtype, int64_t stride,
                   int64_t count, float* to) {
-  if (stride != 1 || count <= 0) {
-    LoadStrided(from, dtype, stride, count, to);
-  } else if (dtype == DType::kF32) {
+  if (count <= 0) return;
+  const bool contiguous = stride == 1;
+  if (contiguous && dtype == DType::kF32) {
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
-  } else if (dtype == DType::kBF16) {
+  } else if (contiguous && dtype == DType::kBF16) {
     BF16ToFloat(Halves(from), to, count);
-  } else if (dtype == DType::kF16) {
+  } else if (contiguous && dtype == DType::kF16) {
     F16ToFloat(Halves(from), to, count);
   } else {
     LoadStrided(from, dtype, stride, count, to);

@@ -14,8 +14,7 @@
 #include "engine/tile/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace attn {
-namespace HWY_NAMESPACE {
+namespace attn::HWY_NAMESPACE {
 namespace {
 
 using D = hn::ScalableTag<float>;
@@ -243,8 +242,7 @@ int64_t CountNonFiniteIn(const float* row, size_t count) {
 int64_t ChosenTarget() { return HWY_TARGET; }
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace attn
+}  // namespace attn::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE

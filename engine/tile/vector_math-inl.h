@@ -2,11 +2,11 @@
 // loads, exp and tanh. Include after hwy/highway.h.
 
 // The guard that lets foreach_target.h include this once for each target.
-#if defined(ATTN_ENGINE_TILE_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ATTN_ENGINE_TILE_VECTOR_MATH_INL_H_
-#undef ATTN_ENGINE_TILE_VECTOR_MATH_INL_H_
+#if defined(ATTN_ENGINE_TILE_VECTOR_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTN_ENGINE_TILE_VECTOR_MATH_INL_H
+#undef ATTN_ENGINE_TILE_VECTOR_MATH_INL_H
 #else
-#define ATTN_ENGINE_TILE_VECTOR_MATH_INL_H_
+#define ATTN_ENGINE_TILE_VECTOR_MATH_INL_H
 #endif
 
 #include <cstdint>
@@ -15,10 +15,12 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace attn {
-namespace HWY_NAMESPACE {
+namespace attn::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+// Of a float.
+constexpr int kMantissaBits = 23;
 
 // The first `count` < Lanes(d) elements; the others are `fill`.
 template <class D, typename T = hn::TFromD<D>>
@@ -61,7 +63,6 @@ HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
   series = hn::MulAdd(series, r, hn::Set(d, 0.5F));
   const auto exp_r =
       hn::Add(hn::MulAdd(series, hn::Mul(r, r), r), hn::Set(d, 1.0F));
-  constexpr int kMantissaBits = 23;
   const auto shift = hn::ShiftLeft<kMantissaBits>(hn::ConvertTo(di, n));
   const auto exp_x = hn::BitCast(d, hn::Add(hn::BitCast(di, exp_r), shift));
   const auto normal = hn::IfThenZeroElse(hn::Lt(x, lowest), exp_x);
@@ -93,8 +94,7 @@ HWY_INLINE hn::Vec<D> TanhOf(D d, hn::Vec<D> x) {
                         hn::CopySign(far, x));
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace attn
+}  // namespace attn::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // ATTN_ENGINE_TILE_VECTOR_MATH_INL_H_
+#endif  // ATTN_ENGINE_TILE_VECTOR_MATH_INL_H

@@ -174,9 +174,9 @@ TEST(DenseBiasStage, ATransposedTensorIsReadThroughItsStrides) {
 }
 
 TEST(DenseBiasStage, MinusInfinityExcludesAndFiniteNumbersDoNot) {
-  constexpr double kHuge = std::numeric_limits<double>::lowest();
+  constexpr double huge = std::numeric_limits<double>::lowest();
   StageCall call(1, 1, 1, 3);
-  call.AddInput<double>(DType::kF64, {3}, {-kInf, kHuge, -1e4});
+  call.AddInput<double>(DType::kF64, {3}, {-kInf, huge, -1e4});
   const auto bias = Make(DenseBias{0}, call.problem());
   OwnedTile<float> tile({0, 0, 0, 1, 0, 3}, -1.0F);
   bias->Add(call.view(), tile.tile());

@@ -22,7 +22,7 @@ struct Expected {
 template <typename T>
 Expected Define(const std::vector<T>& logits) {
   Expected expected;
-  long double pivot = -kInf;
+  long double pivot = -std::numeric_limits<long double>::infinity();
   for (const T z : logits) pivot = std::max(pivot, static_cast<long double>(z));
   long double sum = 0;
   for (const T z : logits) sum += std::exp(static_cast<long double>(z) - pivot);
@@ -88,8 +88,8 @@ TYPED_TEST(Softmax, MatchesItsDefinitionAtEveryLengthAndSpread) {
 }
 
 TYPED_TEST(Softmax, CountsAndBoundsOnlyWhatIsVisible) {
-  constexpr auto kHidden = -std::numeric_limits<TypeParam>::infinity();
-  std::vector<TypeParam> row = {kHidden, 1, 4, kHidden, -2, 4};
+  constexpr auto hidden = -std::numeric_limits<TypeParam>::infinity();
+  std::vector<TypeParam> row = {hidden, 1, 4, hidden, -2, 4};
   const RowStatistics statistics = Normalize(row, 100);
   EXPECT_EQ(statistics.visible_keys, 4);
   EXPECT_EQ(statistics.logit_min, -2);
@@ -102,9 +102,9 @@ TYPED_TEST(Softmax, CountsAndBoundsOnlyWhatIsVisible) {
 }
 
 TYPED_TEST(Softmax, OneVisibleKeyHasEntropyExactlyZero) {
-  constexpr auto kHidden = -std::numeric_limits<TypeParam>::infinity();
+  constexpr auto hidden = -std::numeric_limits<TypeParam>::infinity();
   for (const double logit : {0.0, -1e4, 35570048.0}) {
-    std::vector<TypeParam> row(19, kHidden);
+    std::vector<TypeParam> row(19, hidden);
     row[7] = static_cast<TypeParam>(logit);
     const RowStatistics statistics = Normalize(row);
     EXPECT_EQ(statistics.entropy, 0);
@@ -174,8 +174,8 @@ TYPED_TEST(Softmax, NaNReachesItsOwnRowOnly) {
 }
 
 TYPED_TEST(Softmax, PlusInfinityMakesItsRowNaN) {
-  constexpr auto kInfinite = std::numeric_limits<TypeParam>::infinity();
-  std::vector<TypeParam> row = {1, kInfinite, -kInfinite, 2};
+  constexpr auto infinite = std::numeric_limits<TypeParam>::infinity();
+  std::vector<TypeParam> row = {1, infinite, -infinite, 2};
   const RowStatistics statistics = Normalize(row);
   EXPECT_TRUE(std::isnan(row[0]) && std::isnan(row[1]) && std::isnan(row[3]));
   EXPECT_EQ(row[2], 0);

@@ -88,17 +88,27 @@ class OwnedTile {
   Tile<T> tile_;
 };
 
+// Every [begin, end) that is not empty within [0, length).
+inline std::vector<KeyRange> RangesUpTo(int64_t length) {
+  std::vector<KeyRange> ranges;
+  for (int64_t begin = 0; begin < length; ++begin) {
+    for (int64_t end = begin + 1; end <= length; ++end) {
+      ranges.push_back({begin, end});
+    }
+  }
+  return ranges;
+}
+
 // Calls fn(bounds) for every tile of one head's [q_length, kv_length].
 template <typename Fn>
 void ForEachTile(const AttentionShape& shape, int64_t batch, int64_t head,
                  const Fn& fn) {
-  for (int64_t r0 = 0; r0 < shape.q_length; ++r0) {
-    for (int64_t r1 = r0 + 1; r1 <= shape.q_length; ++r1) {
-      for (int64_t k0 = 0; k0 < shape.kv_length; ++k0) {
-        for (int64_t k1 = k0 + 1; k1 <= shape.kv_length; ++k1) {
-          fn(TileBounds{batch, head, r0, r1 - r0, k0, k1 - k0});
-        }
-      }
+  const std::vector<KeyRange> rows = RangesUpTo(shape.q_length);
+  const std::vector<KeyRange> keys = RangesUpTo(shape.kv_length);
+  for (const KeyRange& r : rows) {
+    for (const KeyRange& k : keys) {
+      fn(TileBounds{batch, head, r.begin, r.end - r.begin, k.begin,
+                    k.end - k.begin});
     }
   }
 }

@@ -30,6 +30,7 @@ std::vector<uint16_t> AllHalves() {
 std::vector<float> FloatsWorthTrying() {
   std::mt19937 random(5);
   std::vector<float> floats;
+  floats.reserve(200000);
   for (int i = 0; i < 200000; ++i) {
     floats.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
   }
@@ -140,9 +141,9 @@ TEST(LoadElements, ReadsEveryTypeWithEveryStride) {
 }
 
 TEST(LoadElements, AFiniteDoubleNeverTurnsIntoAnInfinity) {
-  constexpr double kHuge = std::numeric_limits<double>::max();
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  const std::vector<double> values = {-kHuge, kHuge, -kInf, 0.1};
+  constexpr double huge = std::numeric_limits<double>::max();
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const std::vector<double> values = {-huge, huge, -inf, 0.1};
   float narrow[4];
   LoadElements(Bytes(values), DType::kF64, 1, 4, narrow);
   EXPECT_THAT(narrow, testing::ElementsAre(
