@@ -2,7 +2,7 @@
 //
 //   auto client = AttentionClient::Connect({.address = "127.0.0.1:8001"});
 //   AttendMessage message;
-//   message.args = {.q = q.view(), .k = k.view(), .v = v.view()};
+//   message.args.q = q.view();  // and k, v
 //   message.spec.masks = {CausalMask{Alignment::kTopLeft}};
 //   message.wanted.output = true;
 //   absl::StatusOr<AttendResult> result = client->Attend(message);
