@@ -9,6 +9,9 @@
 namespace attn {
 namespace {
 
+// Elements that are filled by one conversion.
+constexpr int64_t kAtOnce = 64;
+
 // One row of a [B, Hq, Sq, ...] tensor.
 class RowSlot {
  public:
@@ -38,7 +41,6 @@ class RowSlot {
   }
   template <typename T>
   void Fill(T value, int64_t count) {
-    constexpr int64_t kAtOnce = 64;
     T values[kAtOnce];
     std::fill_n(values, std::min(count, kAtOnce), value);
     for (int64_t done = 0; done < count; done += kAtOnce) {

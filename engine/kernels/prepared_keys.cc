@@ -28,7 +28,9 @@ void CleanRows(float* rows, int64_t count, int64_t width) {
 PreparedKeys::PreparedKeys(const Problem& problem, int64_t chunk_keys)
     : shape_(problem.shape),
       widen_(problem.dtype != DType::kF32),
-      chunks_(problem.shape, chunk_keys) {
+      chunks_(problem.shape, chunk_keys),
+      chunk_flags_bytes_(Arena::Padded(static_cast<size_t>(chunks_.count()) *
+                                       sizeof(int64_t))) {
   const auto keys =
       static_cast<size_t>(shape_.batch * shape_.kv_heads * shape_.kv_length);
   const auto bytes = [&](int64_t width) {
@@ -38,8 +40,6 @@ PreparedKeys::PreparedKeys(const Problem& problem, int64_t chunk_keys)
   };
   keys_bytes_ = bytes(shape_.qk_dim);
   values_bytes_ = bytes(shape_.v_dim);
-  chunk_flags_bytes_ =
-      Arena::Padded(static_cast<size_t>(chunks_.count()) * sizeof(int64_t));
   key_flags_bytes_ = Arena::Padded(keys);
 }
 

@@ -58,9 +58,9 @@ class PreparedKeys {
   bool widen_;
   KeyChunks chunks_;
   // Bytes of the parts of the call's scratch.
+  size_t chunk_flags_bytes_;
   size_t keys_bytes_ = 0;
   size_t values_bytes_ = 0;
-  size_t chunk_flags_bytes_ = 0;
   size_t key_flags_bytes_ = 0;
 };
 

@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kBlockRows = 8;
 constexpr int64_t kChunkKeys = 64;
 
+constexpr double kExcluded = -std::numeric_limits<double>::infinity();
+
 // Every key within the length is scored, visible or not: a hull of a mask that
 // is too narrow shows as a difference to the other kernels.
 class ReferenceExecution final : public Execution {
@@ -136,6 +138,7 @@ void ReferenceExecution::Attend(const KernelCall& call, int64_t job,
   pipeline_.normalizer().Normalize(view, tile, writer.statistics());
   writer.Weights(tile);
   writer.Lse();
+  if (!call.outputs.output.wanted()) return;
   AddValues(view, block, rows, tile);
   writer.Output(rows.output);
 }
@@ -159,7 +162,6 @@ void ReferenceExecution::Score(const CallView& view, const RowBlock& block,
 void ReferenceExecution::AddValues(const CallView& view, const RowBlock& block,
                                    const Rows& rows,
                                    const Tile<double>& weights) const {
-  constexpr double kExcluded = -std::numeric_limits<double>::infinity();
   const HeadRows v(view.args.v, block.batch, block.head / shape_.group_size());
   const int64_t width = shape_.v_dim;
   std::fill_n(rows.output, block.valid_rows * width, 0.0);
