@@ -1,7 +1,6 @@
 // `attn attend`: computes one attention call from files.
 #pragma once
 
-#include "CLI/CLI.hpp"
 #include "client/cli/command.h"
 
 namespace attn {

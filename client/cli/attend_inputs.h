@@ -4,11 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "client/cli/spec_flags.h"
 #include "client/io/tensor_file.h"
 #include "client/library/host_tensor.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace attn {
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "client/cli/check/runner.h"
 #include "client/cli/check/service.h"
 #include "client/cli/spec_flags.h"

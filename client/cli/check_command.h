@@ -1,7 +1,6 @@
 // `attn check`: runs a folder of cases with known answers.
 #pragma once
 
-#include "CLI/CLI.hpp"
 #include "client/cli/command.h"
 
 namespace attn {

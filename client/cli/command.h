@@ -5,10 +5,13 @@
 #include <functional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/library/attention_client.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace attn {
 

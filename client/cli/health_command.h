@@ -1,7 +1,6 @@
 // `attn health`: whether a server serves.
 #pragma once
 
-#include "CLI/CLI.hpp"
 #include "client/cli/command.h"
 
 namespace attn {

@@ -1,7 +1,6 @@
 // `attn info`: describes a server.
 #pragma once
 
-#include "CLI/CLI.hpp"
 #include "client/cli/command.h"
 
 namespace attn {

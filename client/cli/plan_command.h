@@ -1,7 +1,6 @@
 // `attn plan`: how a call would be computed, and what it would cost.
 #pragma once
 
-#include "CLI/CLI.hpp"
 #include "client/cli/command.h"
 
 namespace attn {

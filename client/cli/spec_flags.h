@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "client/io/tensor_file.h"
 #include "client/library/host_tensor.h"
 #include "proto/codec/attend_codec.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace attn {
 
