@@ -11,28 +11,23 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../deploy/common.sh"
 source "$ATTN_ROOT/deploy/server.sh"
 
 # What the service must compute: the scaled-dot family.
-readonly families=(sdpa softcap temperature bias_dense alibi mask_causal
-  mask_window mask_bool mask_padding half_grid large_logits stats seed kv_decode
-  merge bugs)
+readonly families=sdpa,softcap,temperature,bias_dense,alibi,mask_causal,\
+mask_window,mask_bool,mask_padding,half_grid,large_logits,stats,seed,kv_decode,\
+merge,bugs
 
 readonly bin="$1"
-folders=("$ATTN_ROOT/tests/conformance/cases")
+check=("$ATTN_ROOT/tests/conformance/cases")
 if [[ "$2" == oracle ]]; then
   oracle="${ATTN_ORACLE_DIR:-$ATTN_ROOT/../shared/oracle}"
   if [[ ! -d "$oracle" ]]; then
     say "SKIPPED: no $oracle; set ATTN_ORACLE_DIR to where the collection lies"
     exit 77
   fi
-  folders=("${families[@]/#/$oracle/}")
+  check=("$oracle" --family "$families")
 fi
 
 sockets="$(mktemp -d)"
 trap 'stop_server; rm -rf "$sockets"' EXIT
 start_server "$bin" "--grpc-address=unix:$sockets/attn" \
   --metrics-address= --drain-delay=0s
-status=0
-for folder in "${folders[@]}"; do
-  say "checking $folder"
-  "$bin/attn" --address "$server_address" check "$folder" || status=$?
-done
-exit "$status"
+"$bin/attn" --address "$server_address" check "${check[@]}"

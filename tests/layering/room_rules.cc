@@ -93,11 +93,16 @@ std::string Describe(const Include& include, const std::string& rule) {
          include.target + "\": " + rule;
 }
 
-bool MayInclude(const Room& room, const std::string& target) {
+bool MayInclude(const Room& room, const Include& include) {
+  const std::string& target = include.target;
   const Room* other = RoomOf(target);
-  if (other == &room) return true;
-  return Contains(room.may_include, target) ||
-         (other != nullptr && Contains(room.may_include, other->name));
+  if (other == &room || Contains(room.may_include, target)) return true;
+  for (const Grant& grant : Grants()) {
+    if (target == grant.header && StartsWith(include.file, grant.files)) {
+      return true;
+    }
+  }
+  return other != nullptr && Contains(room.may_include, other->name);
 }
 
 // Rooms by the rooms that they really include, with one include as evidence.
@@ -157,11 +162,14 @@ const std::vector<Room>& Rooms() {
        {"absl", "Highway", "oneDNN", "threads"}},
       {"engine/cache", {"engine/core", "engine/runtime"}, {"absl", "threads"}},
       {"engine/plan",
-       {"engine/core", "engine/runtime", "engine/kernels"},
+       {"engine/core", "engine/runtime", "engine/kernels", "engine/tile",
+        "engine/scores", "engine/biases", "engine/masks", "engine/normalizers"},
        {"absl", "threads"}},
-      // The door.
+      // The door: it looks at every room, so that nobody else has to.
       {"engine",
-       {"engine/core", "engine/runtime", "engine/cache", "engine/plan"},
+       {"engine/core", "engine/runtime", "engine/tile", "engine/scores",
+        "engine/biases", "engine/masks", "engine/normalizers", "engine/kernels",
+        "engine/cache", "engine/plan"},
        {"absl", "threads"}},
       {"proto", {"engine/core"}, {"absl", "protobuf", "gRPC"}},
       {"server/batching",
@@ -188,7 +196,7 @@ const std::vector<Room>& Rooms() {
        {"absl", "gRPC", "protobuf", "threads"}},
       {"client/load",
        {"engine/core", "proto", "client/io", "client/library"},
-       {"absl", "json", "protobuf", "threads"}},
+       {"absl", "gRPC", "json", "protobuf", "threads"}},
       {"client/cli",
        {"engine/core", "proto", "client/io", "client/library", "client/load"},
        {"absl", "CLI11", "json", "protobuf", "threads"}},
@@ -204,6 +212,14 @@ const std::vector<Confinement>& Confinements() {
       {"oneDNN", "engine/kernels/onednn"},
   };
   return confinements;
+}
+
+const std::vector<Grant>& Grants() {
+  static const std::vector<Grant> grants = {
+      // `attn load --verify` computes the right answers itself.
+      {"engine/engine.h", "client/load/reference_output."},
+  };
+  return grants;
 }
 
 const Room* RoomOf(const std::string& path) {
@@ -228,7 +244,7 @@ std::string ViolationOf(const Include& include) {
     return Describe(include, "the file is in no room of the table");
   }
   if (IsOurs(include.target)) {
-    if (MayInclude(*room, include.target)) return "";
+    if (MayInclude(*room, include)) return "";
     return Describe(include, room->name + " may include of ours " +
                                  Join(room->may_include));
   }

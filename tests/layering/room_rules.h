@@ -25,8 +25,16 @@ struct Confinement {
   std::string files;
 };
 
+// A header that files of one place may include although their room may not.
+struct Grant {
+  std::string header;
+  // A prefix of the path of those files.
+  std::string files;
+};
+
 const std::vector<Room>& Rooms();
 const std::vector<Confinement>& Confinements();
+const std::vector<Grant>& Grants();
 
 // The room of a file or of an include of ours; null if there is none.
 const Room* RoomOf(const std::string& path);
