@@ -132,9 +132,9 @@ absl::Status CheckPresent(const WireMessage& message) {
     int field;
     const char* name;
   };
-  constexpr Row kRequired[] = {{v1::AttendRequest::kQFieldNumber, "q"},
-                               {v1::AttendRequest::kKFieldNumber, "k"},
-                               {v1::AttendRequest::kVFieldNumber, "v"}};
+  static constexpr Row kRequired[] = {{v1::AttendRequest::kQFieldNumber, "q"},
+                                      {v1::AttendRequest::kKFieldNumber, "k"},
+                                      {v1::AttendRequest::kVFieldNumber, "v"}};
   for (const Row& row : kRequired) {
     const bool present = std::any_of(
         message.tensors.begin(), message.tensors.end(),

@@ -1,0 +1,66 @@
+// Bytes from anybody: the decoders must take them or refuse them.
+//
+//   cmake --preset clang -DATTN_BUILD_FUZZERS=ON \
+//     -DATTN_SANITIZE=address,undefined,fuzzer-no-link
+//   cmake --build build/clang --target attend_fuzz
+//   build/clang/bin/attend_fuzz CORPUS_FOLDER
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "google/protobuf/stubs/logging.h"
+#include "proto/codec/attend_codec.h"
+#include "proto/codec/error_details.h"
+#include "tests/proto/codec/piece_stream.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace attn {
+namespace {
+
+constexpr int64_t kMaxPayload = int64_t{1} << 20;
+constexpr size_t kPieceSize = 5;
+
+// A call that was taken is whole: every byte of its views can be read.
+void Touch(const TensorView& view) {
+  int sum = 0;
+  for (int64_t i = 0; i < view.byte_count(); ++i) {
+    sum += static_cast<int>(view.data[i]);
+  }
+  if (sum < 0) std::abort();
+}
+
+void TryRequest(const std::string& bytes) {
+  PieceStream stream(bytes, kPieceSize);
+  const auto call = DecodeAttendRequest(
+      stream, static_cast<int64_t>(bytes.size()), kMaxPayload);
+  if (!call.ok()) return;
+  Touch(call->args.q);
+  Touch(call->args.k);
+  Touch(call->args.v);
+  for (const TensorView& input : call->args.inputs) Touch(input);
+}
+
+void TryResponse(const std::string& bytes) {
+  PieceStream stream(bytes, kPieceSize);
+  const auto result =
+      DecodeAttendResponse(stream, static_cast<int64_t>(bytes.size()));
+  if (!result.ok()) return;
+  for (const ResponseTensor& tensor : result->tensors) {
+    Touch(TensorView::Dense(tensor.data.data(), tensor.dtype, tensor.shape));
+  }
+}
+
+}  // namespace
+}  // namespace attn
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  // The generated parser prints each string that is not UTF-8.
+  google::protobuf::SetLogHandler(nullptr);
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  attn::TryRequest(bytes);
+  attn::TryResponse(bytes);
+  attn::DecodeErrorDetails({bytes.data(), bytes.size()});
+  return 0;
+}
