@@ -18,6 +18,9 @@ namespace {
 // How often a waiting Stop() looks whether it is to hurry.
 constexpr absl::Duration kHurryLook = absl::Milliseconds(20);
 
+// A condition variable's clock cannot count to infinity.
+constexpr absl::Duration kLongestWait = absl::Hours(1);
+
 // For replies that are on their way when nobody is inside any more.
 constexpr std::chrono::milliseconds kLastReplies(200);
 
@@ -229,7 +232,8 @@ void Server::WaitForDrainDelay() {
   while (!hurried()) {
     const absl::Duration left = end - clock_.Now();
     if (left <= absl::ZeroDuration()) return;
-    hurry_.WaitFor(mutex_, absl::ToChronoNanoseconds(left));
+    hurry_.WaitFor(mutex_,
+                   absl::ToChronoNanoseconds(std::min(left, kLongestWait)));
   }
 }
 

@@ -1,11 +1,18 @@
 #include "server/batching/admission.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
 #include "server/batching/refusal.h"
 
 namespace attn {
+namespace {
+
+// Longer than any server drains.
+constexpr absl::Duration kLongestWait = absl::Hours(24 * 365);
+
+}  // namespace
 
 Admission::Permit& Admission::Permit::operator=(Permit&& other) noexcept {
   if (this == &other) return *this;
@@ -89,8 +96,10 @@ void Admission::Close() {
 }
 
 bool Admission::WaitUntilEmpty(absl::Duration timeout) {
+  // A steady clock cannot count to infinity.
+  const absl::Duration bounded = std::min(timeout, kLongestWait);
   const auto end =
-      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
+      std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(bounded);
   MutexLock lock(mutex_);
   while (requests_ > 0) {
     const auto left = end - std::chrono::steady_clock::now();
