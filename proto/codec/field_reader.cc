@@ -11,12 +11,18 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedOutputStream;
 using google::protobuf::io::StringOutputStream;
 
+// A tag or a length that takes more is malformed, even if the rest is zeros.
+constexpr int kMaxVarint32Bytes = 5;
+
 }  // namespace
 
 bool FieldReader::Next() {
   if (!ok_) return false;
+  const int start = input_.CurrentPosition();
   tag_ = input_.ReadTag();
-  if (tag_ != 0) return number() != 0 || Fail();
+  if (tag_ != 0) {
+    return (number() != 0 && IsShort(start)) || Fail();
+  }
   // 0 is the end, or a broken tag, or the end of a stream that should go on.
   ok_ = input_.ConsumedEntireMessage() && input_.BytesUntilLimit() == 0;
   return false;
@@ -32,7 +38,8 @@ bool FieldReader::IsDelimited() const {
 }
 
 bool FieldReader::TakeLength(int* length) {
-  return (input_.ReadVarintSizeAsInt(length) &&
+  const int start = input_.CurrentPosition();
+  return (input_.ReadVarintSizeAsInt(length) && IsShort(start) &&
           *length <= input_.BytesUntilLimit()) ||
          Fail();
 }
@@ -69,6 +76,10 @@ bool FieldReader::Skip() {
   }
   int length = 0;
   return TakeLength(&length) && (input_.Skip(length) || Fail());
+}
+
+bool FieldReader::IsShort(int start) const {
+  return input_.CurrentPosition() - start <= kMaxVarint32Bytes;
 }
 
 bool FieldReader::Append(int length, std::string* bytes) {

@@ -44,6 +44,8 @@ class FieldReader {
     ok_ = false;
     return false;
   }
+  // Whether what was read since `start` has the length of a 32-bit varint.
+  bool IsShort(int start) const;
   // Appends `length` bytes.
   bool Append(int length, std::string* bytes);
 

@@ -109,6 +109,16 @@ TEST(HostileWire, BrokenTagsAreMalformed) {
   }
 }
 
+TEST(HostileWire, TagsAndLengthsOfSixBytesAreMalformed) {
+  // Field 7, "x"; once with a padded tag, once with a padded length.
+  const std::string tag("\xba\x80\x80\x80\x80\x00\x01x", 8);
+  const std::string length("\x3a\x81\x80\x80\x80\x80\x00x", 8);
+  for (const auto& bytes : {tag, length}) {
+    EXPECT_FALSE(v1::AttendRequest().ParseFromString(bytes));
+    EXPECT_EQ(BadFieldOf(bytes), "AttendRequest");
+  }
+}
+
 TEST(HostileWire, GroupsWithinGroupsDoNotOverflowTheStack) {
   std::string bytes;
   for (int i = 0; i < 100000; ++i) AppendVarint((500U << 3) | 3, bytes);
