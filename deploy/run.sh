@@ -16,7 +16,7 @@ source "$ATTN_ROOT/deploy/server.sh"
 # shellcheck source=deploy/example.sh
 source "$ATTN_ROOT/deploy/example.sh"
 
-readonly bin="$ATTN_ROOT/build/release/bin"
+bin="$ATTN_ROOT/build/release/bin"
 
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"; }
 

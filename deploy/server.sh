@@ -18,6 +18,7 @@ start_server() {
   shift
   server_dir="$(mktemp -d)"
   server_log="$server_dir/attn-server.log"
+  : >"$server_log"
   say "starting attn-server"
   # A process group of its own: Ctrl-C reaches this script, which asks the
   # server to stop, once.

@@ -15,7 +15,7 @@ readonly families=sdpa,softcap,temperature,bias_dense,alibi,mask_causal,\
 mask_window,mask_bool,mask_padding,half_grid,large_logits,stats,seed,kv_decode,\
 merge,bugs
 
-readonly bin="$1"
+bin="$1"
 check=("$ATTN_ROOT/tests/conformance/cases")
 if [[ "$2" == oracle ]]; then
   oracle="${ATTN_ORACLE_DIR:-$ATTN_ROOT/../shared/oracle}"

@@ -17,9 +17,9 @@ start_server "$1" "--grpc-address=unix:$sockets/attn" \
 output="$(run_example "$1" "$server_address")"
 printf '%s\n' "$output"
 
-# The picture holds the sentence and what the issue of it is.
-for word in Heidi entropy; do
-  grep -qi "$word" <<<"${output//[$'\n']/}" || fail "the output has no '$word'"
+# The table, the picture with the sentence's tokens, the verdict.
+for word in entropy "top key" "final logits" _He ked "output: .*: matches"; do
+  grep -q "$word" <<<"$output" || fail "the output has no '$word'"
 done
 (cd "$ATTN_ROOT/deploy/example" &&
   sed -n 's/^    \([0-9a-f]\{64\}  .*\)/\1/p' README.md | sha256sum --check) ||

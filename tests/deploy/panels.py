@@ -43,7 +43,9 @@ def variables(url, dashboard):
         labels = ask(url, f"/api/v1/label/{match[2]}/values", **matcher)["data"]
         if not labels:
             sys.exit(f"variable {variable['name']} has no values")
-        values[variable["name"]] = "|".join(map(re.escape, labels))
+        # Escaped twice: for the regular expression and for PromQL's string.
+        values[variable["name"]] = "|".join(
+            re.escape(label).replace("\\", "\\\\") for label in labels)
     return values
 
 

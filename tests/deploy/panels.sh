@@ -11,7 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../deploy/common.sh"
 # shellcheck source=deploy/server.sh
 source "$ATTN_ROOT/deploy/server.sh"
 
-readonly bin="$1"
+bin="$1"
 readonly load_seconds=40
 work="$(mktemp -d)"
 prometheus_pid=""
@@ -56,7 +56,7 @@ start_prometheus() {
 # Calls of a few kinds, so that no panel has nothing to show.
 load() {
   "$bin/attn" --address "$server_address" load --duration "${load_seconds}s" \
-    --concurrency 2 --shape 1,4,4,64,64,32 --causal
+    --closed 2 --shape 1,4,4,64,64,32 --causal
 }
 
 # Until Prometheus has scraped the server often enough for rates.
@@ -66,7 +66,7 @@ await_samples() {
     ((SECONDS < deadline)) || fail "prometheus has $count samples after 60 s"
     sleep 0.5
     count="$(promtool query instant "$url" \
-      'count_over_time(attn_build_info[1m])' | awk '{print $3; exit}')"
+      'sum(count_over_time(attn_build_info[1m]))' | awk '{print $3; exit}')"
     count="${count:-0}"
   done
 }
