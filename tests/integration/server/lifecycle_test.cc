@@ -52,7 +52,7 @@ TEST(Lifecycle, ADrainingServerSaysSoAndServesOn) {
 }
 
 TEST(Lifecycle, ACallInsideIsServedToItsEndWhenTheServerStops) {
-  RunningServer server;
+  RunningServer server(TestOptionsWithMetrics());
   wire::AttendRequest request = RandomRequest(
       {.q_heads = 4, .kv_heads = 4, .q_length = 256, .kv_length = 256}, 2);
   request.set_kernel("reference");
@@ -67,7 +67,7 @@ TEST(Lifecycle, ACallInsideIsServedToItsEndWhenTheServerStops) {
 }
 
 TEST(Lifecycle, AHurriedStopCancelsThoseInside) {
-  RunningServer server;
+  RunningServer server(TestOptionsWithMetrics());
   auto inside = std::async(std::launch::async, [&server] {
     wire::AttendResponse response;
     return server.Attend(SlowRequest(), &response).error_code();
@@ -92,7 +92,7 @@ TEST(Lifecycle, ASecondServerOnThePortIsToldWhichFlagToChange) {
 }
 
 TEST(Lifecycle, ATakenMetricsPortIsToldWhichFlagToChange) {
-  RunningServer first;
+  RunningServer first(TestOptionsWithMetrics());
   const LineLog log(LogFormat::kText, [](const std::string&) {});
   ServerOptions options = TestOptions();
   options.metrics_address = first.server().metrics_address();
@@ -110,13 +110,12 @@ TEST(Lifecycle, ALiveUnixSocketIsNotTakenOver) {
   options.grpc_addresses = {address};
   RunningServer first(options);
   const LineLog log(LogFormat::kText, [](const std::string&) {});
-  options.metrics_address = "";
   EXPECT_FALSE(Server::Start(options, log).ok());
   EXPECT_EQ(HealthOf(first.Connect(), ""), "SERVING");
 }
 
 TEST(Lifecycle, MetricsCountWhatWasServed) {
-  RunningServer server;
+  RunningServer server(TestOptionsWithMetrics());
   wire::AttendResponse response;
   ASSERT_TRUE(server.Attend(RandomRequest({}, 1), &response).ok());
   EXPECT_EQ(server.MetricValue("attn_requests_total{code=\"OK\",method="

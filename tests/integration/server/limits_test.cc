@@ -49,7 +49,7 @@ grpc::Status CallUntil(RunningServer& server, grpc::StatusCode code) {
 }
 
 TEST(Limits, TooManyRequestsAreRefusedWithARetryDelay) {
-  ServerOptions options = TestOptions();
+  ServerOptions options = TestOptionsWithMetrics();
   options.max_concurrent_requests = 1;
   options.max_queue_size = 1;
   RunningServer server(options);
@@ -126,7 +126,7 @@ TEST(Limits, ARequestThatIsTooLongIsToldBothNumbersAndTheFlag) {
 }
 
 TEST(Limits, AResponseThatIsTooLongIsRefusedBeforeItIsComputed) {
-  ServerOptions options = TestOptions();
+  ServerOptions options = TestOptionsWithMetrics();
   options.max_message_bytes = 100000;
   RunningServer server(options);
   wire::AttendRequest request =

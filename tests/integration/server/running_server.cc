@@ -1,49 +1,26 @@
 #include "tests/integration/server/running_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <random>
-#include <sstream>
 
 #include "server/app/listen_address.h"
+#include "tests/server/metrics/scrape.h"
 
 namespace attn {
-namespace {
-
-std::string HttpGet(int port, const std::string& path) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(static_cast<uint16_t>(port));
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::string page;
-  if (connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0) {
-    const std::string request =
-        "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    char buffer[65536];
-    ssize_t got = write(fd, request.data(), request.size());
-    while ((got = read(fd, buffer, sizeof(buffer))) > 0) {
-      page.append(buffer, static_cast<size_t>(got));
-    }
-  }
-  close(fd);
-  return page;
-}
-
-}  // namespace
-
 ServerOptions TestOptions() {
   ServerOptions options;
   options.grpc_addresses = {"127.0.0.1:0"};
-  options.metrics_address = "127.0.0.1:0";
+  options.metrics_address = "";
   options.compute_threads = 2;
   options.drain_delay = absl::ZeroDuration();
+  return options;
+}
+
+ServerOptions TestOptionsWithMetrics() {
+  ServerOptions options = TestOptions();
+  options.metrics_address = "127.0.0.1:0";
   return options;
 }
 
@@ -77,18 +54,11 @@ grpc::Status RunningServer::Attend(const wire::AttendRequest& request,
 }
 
 std::string RunningServer::Metrics() const {
-  return HttpGet(SplitHostPort(server_->metrics_address())->port, "/metrics");
+  return Scrape(SplitHostPort(server_->metrics_address())->port);
 }
 
 double RunningServer::MetricValue(const std::string& series) const {
-  std::istringstream lines(Metrics());
-  std::string line;
-  while (std::getline(lines, line)) {
-    if (line.rfind(series + " ", 0) == 0) {
-      return std::stod(line.substr(series.size()));
-    }
-  }
-  return -1;
+  return ValueOf(Metrics(), series);
 }
 
 std::vector<float> RandomFloats(int64_t count, uint32_t seed) {

@@ -14,12 +14,14 @@ namespace attn {
 
 namespace wire = ::attention::v1;
 
-// Ports of its own, no drain delay, a silent log.
+// A port of its own, no metrics (their server takes two seconds to close), no
+// drain delay.
 ServerOptions TestOptions();
+ServerOptions TestOptionsWithMetrics();
 
 class RunningServer {
  public:
-  // Dies if the server does not start.
+  // Dies if the server does not start. Its log is silent.
   explicit RunningServer(const ServerOptions& options = TestOptions());
 
   Server& server() { return *server_; }
@@ -32,7 +34,7 @@ class RunningServer {
                       wire::AttendResponse* response);
   // The page that a scraper gets.
   std::string Metrics() const;
-  // Asks again and again until the gate is empty of other requests.
+  // -1: there is no such series.
   double MetricValue(const std::string& series) const;
   // Stops it, as SIGTERM does.
   void Stop() { server_->Stop(); }

@@ -1,0 +1,147 @@
+// The program itself: its flags, its environment, its exit.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace attn {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Environment = std::map<std::string, std::string>;
+
+// attn-server as a child whose output and errors are read through one pipe.
+class Program {
+ public:
+  explicit Program(std::vector<std::string> flags,
+                   const Environment& environment = {}) {
+    std::array<int, 2> pipe_ends{};
+    EXPECT_EQ(pipe(pipe_ends.data()), 0);
+    pid_ = fork();
+    if (pid_ == 0) Become(std::move(flags), environment, pipe_ends);
+    close(pipe_ends[1]);
+    output_ = fdopen(pipe_ends[0], "r");
+  }
+  ~Program() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      Wait();
+    }
+    fclose(output_);
+  }
+
+  // Reads lines until one holds `text`; everything that was read.
+  std::string ReadUntil(const std::string& text) {
+    std::string all;
+    std::array<char, 4096> line{};
+    while (all.find(text) == std::string::npos &&
+           fgets(line.data(), line.size(), output_) != nullptr) {
+      all += line.data();
+    }
+    return all;
+  }
+  std::string ReadAll() { return ReadUntil("\x01"); }
+  void Signal(int number) const { kill(pid_, number); }
+  // The exit code, or -1 for a death by signal.
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  [[noreturn]] static void Become(std::vector<std::string> flags,
+                                  const Environment& environment,
+                                  const std::array<int, 2>& pipe_ends) {
+    dup2(pipe_ends[1], STDOUT_FILENO);
+    dup2(pipe_ends[1], STDERR_FILENO);
+    close(pipe_ends[0]);
+    for (const auto& [name, value] : environment) {
+      setenv(name.c_str(), value.c_str(), 1);
+    }
+    std::string name = ATTN_SERVER;
+    std::vector<char*> arguments = {name.data()};
+    for (std::string& flag : flags) arguments.push_back(flag.data());
+    arguments.push_back(nullptr);
+    execv(ATTN_SERVER, arguments.data());
+    _exit(127);
+  }
+
+  pid_t pid_ = 0;
+  FILE* output_ = nullptr;
+};
+
+TEST(Main, PrintConfigTellsEachValueAndItsSource) {
+  Program program({"--print-config", "--max-queue-size=9", "--nolog-requests"},
+                  {{"ATTN_LOG_FORMAT", "json"}, {"ATTN_MAX_QUEUE_SIZE", "8"}});
+  const std::string config = program.ReadAll();
+  EXPECT_THAT(config, HasSubstr("grpc-address=127.0.0.1:8001 (default)\n"));
+  EXPECT_THAT(config, HasSubstr("log-format=json (environment)\n"));
+  EXPECT_THAT(config, HasSubstr("max-queue-size=9 (flag)\n"));
+  EXPECT_THAT(config, HasSubstr("log-requests=false (flag)\n"));
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+TEST(Main, AnInconsistentSetIsRefusedInOneLine) {
+  Program program({"--max-inflight-bytes=10"});
+  const std::string said = program.ReadAll();
+  EXPECT_THAT(said, HasSubstr("attn-server: --max-inflight-bytes=10"));
+  EXPECT_EQ(said.find('\n'), said.size() - 1);
+  EXPECT_EQ(program.Wait(), 1);
+}
+
+TEST(Main, ABadVariableIsRefusedByItsName) {
+  Program program({}, {{"ATTN_DRAIN_DELAY", "soon"}});
+  EXPECT_THAT(program.ReadAll(), HasSubstr("ATTN_DRAIN_DELAY=soon"));
+  EXPECT_EQ(program.Wait(), 1);
+}
+
+TEST(Main, AnArgumentThatIsNoFlagIsRefused) {
+  Program program({"serve"});
+  EXPECT_THAT(program.ReadAll(), HasSubstr("\"serve\""));
+  EXPECT_EQ(program.Wait(), 1);
+}
+
+TEST(Main, ASignalStopsAServerAndItExitsWithZero) {
+  Program program(
+      {"--grpc-address=127.0.0.1:0", "--metrics-address=", "--drain-delay=0s"});
+  EXPECT_THAT(program.ReadUntil("SERVING on"), HasSubstr("127.0.0.1:"));
+  program.Signal(SIGTERM);
+  EXPECT_THAT(program.ReadAll(), HasSubstr("stopped"));
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+TEST(Main, ASecondSignalCutsTheDrainShort) {
+  Program program({"--grpc-address=127.0.0.1:0",
+                   "--metrics-address=", "--drain-delay=24h"});
+  program.ReadUntil("SERVING on");
+  program.Signal(SIGTERM);
+  program.ReadUntil("NOT_SERVING");
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+TEST(Main, ATakenPortIsToldInOneLine) {
+  Program first({"--grpc-address=127.0.0.1:0", "--metrics-address="});
+  const std::string said = first.ReadUntil("SERVING on");
+  const std::string address =
+      said.substr(said.rfind(' ') + 1, said.size() - said.rfind(' ') - 2);
+  Program second({"--grpc-address=" + address, "--metrics-address="});
+  const std::string refusal = second.ReadAll();
+  EXPECT_EQ(refusal, "attn-server: --grpc-address=" + address +
+                         ": cannot listen: Address already in use\n");
+  EXPECT_EQ(second.Wait(), 1);
+}
+
+}  // namespace
+}  // namespace attn

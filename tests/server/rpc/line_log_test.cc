@@ -1,0 +1,63 @@
+#include "server/rpc/line_log.h"
+
+#include <algorithm>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace attn {
+namespace {
+
+using ::testing::HasSubstr;
+
+CallRecord HostileRecord() {
+  CallRecord record;
+  record.method = "Attend";
+  record.request_id = "a\"b\\c\nd";
+  record.variant = "dot_softmax";
+  record.shape = "q[1, 2]";
+  record.total = absl::Microseconds(1500);
+  record.received_bytes = 42;
+  record.status = absl::InvalidArgumentError("q.shape: got\ttab");
+  return record;
+}
+
+class LineLogTest : public ::testing::Test {
+ protected:
+  LineLog Make(LogFormat format) {
+    return LineLog(format, [this](const std::string& line) { lines_ += line; });
+  }
+  std::string lines_;
+};
+
+TEST_F(LineLogTest, ARequestIsOneLineOfValidJson) {
+  Make(LogFormat::kJson).Request(HostileRecord());
+  EXPECT_EQ(std::count(lines_.begin(), lines_.end(), '\n'), 1);
+  const auto json = nlohmann::json::parse(lines_);
+  EXPECT_EQ(json["event"], "request");
+  EXPECT_EQ(json["id"], "a\"b\\c\nd");
+  EXPECT_EQ(json["code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(json["message"], "q.shape: got\ttab");
+  EXPECT_EQ(json["total_us"], 1500);
+  EXPECT_EQ(json["received_bytes"], 42);
+}
+
+TEST_F(LineLogTest, ARequestIsOneLineOfText) {
+  Make(LogFormat::kText).Request(HostileRecord());
+  EXPECT_EQ(std::count(lines_.begin(), lines_.end(), '\n'), 1);
+  EXPECT_THAT(lines_, HasSubstr(" request id=\"a\\\"b\\\\c\\nd\""));
+  EXPECT_THAT(lines_, HasSubstr("total_us=1500.0"));
+}
+
+TEST_F(LineLogTest, EventsCarryTheirSeverity) {
+  Make(LogFormat::kText).Info("started");
+  EXPECT_THAT(lines_, HasSubstr(" info started\n"));
+  lines_.clear();
+  Make(LogFormat::kJson).Error("failed");
+  EXPECT_EQ(nlohmann::json::parse(lines_)["event"], "error");
+}
+
+}  // namespace
+}  // namespace attn

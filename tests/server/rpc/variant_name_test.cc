@@ -1,0 +1,61 @@
+#include "server/rpc/variant_name.h"
+
+#include <algorithm>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace attn {
+namespace {
+
+using ::testing::Contains;
+
+TEST(VariantName, NamesTheMainStages) {
+  AttentionSpec spec;
+  EXPECT_EQ(VariantName(spec), "dot_softmax");
+  spec.masks.emplace_back(CausalMask{});
+  EXPECT_EQ(VariantName(spec), "dot_softmax_causal");
+  spec.biases.emplace_back(AlibiBias{});
+  EXPECT_EQ(VariantName(spec), "dot_softmax_alibi_causal");
+}
+
+TEST(VariantName, TheOrderOfStagesDoesNotMatter) {
+  AttentionSpec a;
+  a.masks = {DenseMask{0}, WindowMask{}, CausalMask{}};
+  a.biases = {DenseBias{0}, AlibiBias{}};
+  AttentionSpec b;
+  b.masks = {CausalMask{}, DenseMask{0}, WindowMask{}};
+  b.biases = {AlibiBias{}, DenseBias{0}};
+  EXPECT_EQ(VariantName(a), "dot_softmax_alibi_window");
+  EXPECT_EQ(VariantName(a), VariantName(b));
+}
+
+TEST(VariantName, ParametersDoNotMatter) {
+  AttentionSpec spec;
+  spec.score = DotScore{3.0};
+  spec.softcap = 7;
+  spec.temperatures = {1, 2, 3};
+  EXPECT_EQ(VariantName(spec), "dot_softmax");
+}
+
+TEST(VariantName, EveryNameIsAnnouncedAndTheyAreFew) {
+  constexpr size_t kLabelBudget = 24;
+  const std::vector<std::string> all = AllVariantNames();
+  EXPECT_LE(all.size(), kLabelBudget);
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
+  for (const BiasSpec& bias : {BiasSpec(DenseBias{}), BiasSpec(AlibiBias{})}) {
+    for (const MaskSpec& mask : {MaskSpec(CausalMask{}), MaskSpec(WindowMask{}),
+                                 MaskSpec(DenseMask{})}) {
+      AttentionSpec spec;
+      EXPECT_THAT(all, Contains(VariantName(spec)));
+      spec.biases = {bias};
+      EXPECT_THAT(all, Contains(VariantName(spec)));
+      spec.masks = {mask};
+      EXPECT_THAT(all, Contains(VariantName(spec)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attn
