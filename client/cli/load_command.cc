@@ -36,7 +36,7 @@ struct LoadFlags {
   std::string shape = "1,4,4,16,16,32";
   std::string dtype = "f32";
   bool causal = false;
-  uint64_t seed = 0;
+  uint64_t seed = 1;
   int payloads = 4;
   double rate = 0;
   int closed = 0;

@@ -57,6 +57,8 @@ class LoadRun {
       const Ticket ticket = TicketFor(sequence++, intended);
       if (ticket.measured) StartWindow();
       SleepUntil(intended);
+      // What is overdue from the warm-up must not use up the window.
+      if (!ticket.measured && timer_.Now() >= window_start_) continue;
       if (WaitForRoom(ticket)) {
         Send(ticket);
       } else {
@@ -124,7 +126,8 @@ class LoadRun {
   // Takes a place among the calls in flight. False: none came free until the
   // run was over.
   bool WaitForRoom(const Ticket& ticket) {
-    const int64_t give_up_at = window_end_ + kSendGrace;
+    const int64_t give_up_at =
+        ticket.measured ? window_end_ + kSendGrace : window_start_;
     bool waited = false;
     while (timer_.Now() < give_up_at) {
       {

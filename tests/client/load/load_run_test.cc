@@ -96,6 +96,19 @@ TEST(LoadRun, OverloadIsReportedAsTheServersCapacity) {
   EXPECT_FALSE(result.KeptUp());
 }
 
+TEST(LoadRun, OverloadOfTheWarmUpDoesNotUseUpTheWindow) {
+  SimulatedTimer timer;
+  SimulatedServer server(timer, 20 * kMillisecond);  // 50 per second.
+  LoadOptions options = Open(1000);
+  options.warmup = absl::Seconds(5);
+  options.max_in_flight = 10;
+  const LoadResult result = RunLoad(options, server.Call(), timer);
+  EXPECT_DOUBLE_EQ(result.offered_rate(), 1000);
+  EXPECT_NEAR(result.achieved_rate(), 50, 1);
+  EXPECT_GT(result.unsent, 9000);
+  EXPECT_LE(result.warmup_requests, 5 * 50 + 10);
+}
+
 TEST(LoadRun, ServerThatKeepsUpAchievesWhatWasOffered) {
   for (const Arrivals arrivals : {Arrivals::kConstant, Arrivals::kPoisson}) {
     SimulatedTimer timer;
