@@ -44,7 +44,7 @@ void ChunkWriter::AddMessage(const google::protobuf::MessageLite& message) {
 
 void ChunkWriter::AddTensor(int field, const v1::Tensor& metadata,
                             Payload payload) {
-  constexpr int kData = v1::Tensor::kDataFieldNumber;
+  static constexpr int kData = v1::Tensor::kDataFieldNumber;
   uint64_t length = metadata.ByteSizeLong();
   if (payload.size > 0) {
     length += VarintSize(DelimitedTag(kData)) + VarintSize(payload.size) +

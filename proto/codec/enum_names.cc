@@ -42,6 +42,7 @@ absl::Status OneofError(const std::string& field,
                         const google::protobuf::Message& message) {
   const auto* oneof = message.GetDescriptor()->FindOneofByName("kind");
   std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(oneof->field_count()));
   for (int i = 0; i < oneof->field_count(); ++i) {
     names.push_back(oneof->field(i)->name());
   }

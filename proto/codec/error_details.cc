@@ -42,7 +42,7 @@ void AddBytes(int field, absl::string_view value, std::string& message) {
 // every protobuf.
 void AddInt(int field, int64_t value, std::string& message) {
   if (value == 0) return;
-  constexpr int kWireTypeBits = 3;
+  static constexpr int kWireTypeBits = 3;
   AppendVarint(static_cast<uint64_t>(field) << kWireTypeBits, message);
   AppendVarint(static_cast<uint64_t>(value), message);
 }
@@ -66,7 +66,7 @@ std::string BadRequest(absl::string_view field, absl::string_view description) {
 
 std::string RetryInfo(absl::Duration delay) {
   const int64_t nanoseconds = absl::ToInt64Nanoseconds(delay);
-  constexpr int64_t kNanosPerSecond = 1'000'000'000;
+  static constexpr int64_t kNanosPerSecond = 1'000'000'000;
   std::string duration;
   AddInt(kDurationSeconds, nanoseconds / kNanosPerSecond, duration);
   AddInt(kDurationNanos, nanoseconds % kNanosPerSecond, duration);
@@ -100,7 +100,7 @@ std::optional<std::string> BytesField(absl::string_view bytes, int number) {
   std::optional<std::string> value;
   ForEachField(bytes, [number, &value](FieldReader& fields) {
     std::string taken;
-    if (fields.number() != number || !fields.IsDelimited()) {
+    if (fields.Number() != number || !fields.IsDelimited()) {
       fields.Skip();
     } else if (fields.TakeBytes(&taken)) {
       value = taken;
@@ -112,7 +112,7 @@ std::optional<std::string> BytesField(absl::string_view bytes, int number) {
 int64_t IntField(absl::string_view bytes, int number) {
   uint64_t value = 0;
   ForEachField(bytes, [number, &value](FieldReader& fields) {
-    if (fields.number() == number) {
+    if (fields.Number() == number) {
       fields.TakeVarint(&value);
     } else {
       fields.Skip();
@@ -157,7 +157,7 @@ ErrorDetails DecodeErrorDetails(absl::string_view bytes) {
   ErrorDetails details;
   ForEachField(bytes, [&details](FieldReader& fields) {
     std::string any;
-    if (fields.number() != kStatusDetails || !fields.IsDelimited()) {
+    if (fields.Number() != kStatusDetails || !fields.IsDelimited()) {
       fields.Skip();
     } else if (fields.TakeBytes(&any)) {
       DecodeDetail(any, details);

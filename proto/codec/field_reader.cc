@@ -21,14 +21,14 @@ bool FieldReader::Next() {
   const int start = input_.CurrentPosition();
   tag_ = input_.ReadTag();
   if (tag_ != 0) {
-    return (number() != 0 && IsShort(start)) || Fail();
+    return (Number() != 0 && IsShort(start)) || Fail();
   }
   // 0 is the end, or a broken tag, or the end of a stream that should go on.
   ok_ = input_.ConsumedEntireMessage() && input_.BytesUntilLimit() == 0;
   return false;
 }
 
-int FieldReader::number() const {
+int FieldReader::Number() const {
   return WireFormatLite::GetTagFieldNumber(tag_);
 }
 

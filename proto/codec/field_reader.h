@@ -25,7 +25,7 @@ class FieldReader {
   bool Next();
   bool ok() const { return ok_; }
 
-  int number() const;
+  int Number() const;
   // Whether the value is length-delimited: a string, bytes or a message.
   bool IsDelimited() const;
 

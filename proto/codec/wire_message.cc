@@ -55,7 +55,7 @@ absl::Status Reader::Malformed(const std::string& field) const {
 absl::StatusOr<WireMessage> Reader::Read() {
   FieldReader fields(input_);
   while (fields.Next()) {
-    const FieldDescriptor* field = type_->FindFieldByNumber(fields.number());
+    const FieldDescriptor* field = type_->FindFieldByNumber(fields.Number());
     if (field == nullptr) {
       fields.Skip();
       continue;
@@ -118,7 +118,7 @@ absl::Status Reader::ReadTensorFields(WireTensor& tensor) {
   FieldReader fields(input_);
   while (fields.Next()) {
     const bool is_payload =
-        fields.number() == v1::Tensor::kDataFieldNumber && fields.IsDelimited();
+        fields.Number() == v1::Tensor::kDataFieldNumber && fields.IsDelimited();
     absl::Status status = is_payload
                               ? ReadPayload(tensor, fields)
                               : CopyMetadata(fields, tensor.name, metadata);
@@ -171,7 +171,7 @@ absl::StatusOr<WireMessage> ReadWireMessage(
     google::protobuf::io::ZeroCopyInputStream& stream, int64_t size,
     const Descriptor* type, const WireLimits& limits) {
   // Sizes are ints in protobuf, here and in every other implementation.
-  constexpr int64_t kMaxMessageBytes = std::numeric_limits<int>::max();
+  static constexpr int64_t kMaxMessageBytes = std::numeric_limits<int>::max();
   if (size < 0 || size > kMaxMessageBytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         type->name(), ": a message of ", size, " bytes exceeds the limit of ",

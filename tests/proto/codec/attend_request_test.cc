@@ -160,9 +160,10 @@ v1::Tensor* AddInput(v1::AttendRequest& r) {
   return r.mutable_inputs(r.inputs_size() - 1);
 }
 
-const std::vector<BadRequest>& BadRequests() {
-  using R = v1::AttendRequest;
-  static const auto* const kBad = new std::vector<BadRequest>{
+using R = v1::AttendRequest;
+
+std::vector<BadRequest> BadSignatures() {
+  return {
       {"NoQ", "q", [](R& r) { r.clear_q(); }},
       {"NoK", "k", [](R& r) { r.clear_k(); }},
       {"NoV", "v", [](R& r) { r.clear_v(); }},
@@ -178,15 +179,37 @@ const std::vector<BadRequest>& BadRequests() {
          for (int i = 0; i < 4; ++i) r.mutable_q()->set_shape(i, 1 << 16);
          r.mutable_q()->clear_data();
        }},
+      {"HugeExtentsBesideAZero", "k.shape",
+       [](R& r) {
+         r.mutable_k()->set_shape(0, int64_t{1} << 62);
+         r.mutable_k()->set_shape(1, int64_t{1} << 62);
+         r.mutable_k()->set_shape(2, 0);
+         r.mutable_k()->clear_data();
+       }},
       {"TooManyAxes", "inputs[0].shape",
        [](R& r) { AddInput(r)->mutable_shape()->Resize(7, 1); }},
+  };
+}
+
+std::vector<BadRequest> BadPayloads() {
+  return {
       {"ShortData", "q.data",
        [](R& r) { r.mutable_q()->mutable_data()->pop_back(); }},
       {"LongData", "v.data",
        [](R& r) { r.mutable_v()->mutable_data()->push_back('x'); }},
+      {"BoolOfTwo", "inputs[1].data",
+       [](R& r) {
+         AddInput(r);
+         AddInput(r)->mutable_data()->back() = 2;
+       }},
       {"NoData", "k.data", [](R& r) { r.mutable_k()->clear_data(); }},
       {"DataOfAnEmptyShape", "k.data",
        [](R& r) { r.mutable_k()->set_shape(2, 0); }},
+  };
+}
+
+std::vector<BadRequest> BadLayouts() {
+  return {
       {"ThreeAxesWithALayout", "q.shape",
        [](R& r) {
          SetTensor<float>(v1::DATA_TYPE_F32, {1, 1, 1}, {1}, r.mutable_q());
@@ -201,11 +224,11 @@ const std::vector<BadRequest>& BadRequests() {
          AddInput(r);
          AddInput(r)->set_layout(v1::TENSOR_LAYOUT_BSHD);
        }},
-      {"BoolOfTwo", "inputs[1].data",
-       [](R& r) {
-         AddInput(r);
-         AddInput(r)->mutable_data()->back() = 2;
-       }},
+  };
+}
+
+std::vector<BadRequest> BadMetadata() {
+  return {
       {"UnknownOutput", "outputs[1]",
        [](R& r) {
          r.add_outputs(v1::OUTPUT_LSE);
@@ -226,7 +249,6 @@ const std::vector<BadRequest>& BadRequests() {
       {"UnsetMask", "spec.masks[0].kind",
        [](R& r) { r.mutable_spec()->add_masks(); }},
   };
-  return *kBad;
 }
 
 class BadAttendRequest : public testing::TestWithParam<BadRequest> {};
@@ -239,10 +261,18 @@ TEST_P(BadAttendRequest, IsRefusedByTheNameOfItsField) {
   EXPECT_EQ(FieldOf(status).value_or(""), GetParam().field) << status;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadAttendRequest,
-                         testing::ValuesIn(BadRequests()), [](const auto& bad) {
-                           return std::string(bad.param.what);
-                         });
+std::string NameOf(const testing::TestParamInfo<BadRequest>& bad) {
+  return bad.param.what;
+}
+
+INSTANTIATE_TEST_SUITE_P(Signatures, BadAttendRequest,
+                         testing::ValuesIn(BadSignatures()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Payloads, BadAttendRequest,
+                         testing::ValuesIn(BadPayloads()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Layouts, BadAttendRequest,
+                         testing::ValuesIn(BadLayouts()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Metadata, BadAttendRequest,
+                         testing::ValuesIn(BadMetadata()), NameOf);
 
 TEST(AttendRequest, ALengthErrorSaysWhatCameAndWhatWasExpected) {
   v1::AttendRequest request = SmallRequest();

@@ -81,7 +81,7 @@ TEST(AttendResponse, NothingGivesNoChunks) {
 }
 
 TEST(AttendResponse, DecodeUndoesEncode) {
-  for (const size_t piece_size : {1, 3, 64}) {
+  for (const size_t piece_size : {1U, 3U, 64U}) {
     const auto result = DecodeBytes(Join(Encoded()), piece_size);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->header.SerializeAsString(), Header().SerializeAsString());
@@ -110,7 +110,8 @@ TEST(AttendResponse, EveryTensorFieldOfTheSchemaIsGathered) {
     if (type->field(i)->message_type() != v1::Tensor::descriptor()) continue;
     ++tensors;
     auto* tensor = static_cast<v1::Tensor*>(
-        response.GetReflection()->MutableMessage(&response, type->field(i)));
+        v1::AttendResponse::GetReflection()->MutableMessage(&response,
+                                                            type->field(i)));
     SetTensor<float>(v1::DATA_TYPE_F32, {1}, {1}, tensor);
   }
   const auto result = DecodeBytes(response.SerializeAsString(), 5);

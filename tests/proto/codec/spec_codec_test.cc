@@ -141,7 +141,8 @@ TEST(SpecCodec, AnUnsetKindNamesTheStageAndItsMembers) {
 TEST(SpecCodec, AMemberOfANewerSchemaIsRefusedByItsNumber) {
   v1::AttentionSpec message;
   v1::Mask& mask = *message.add_masks();
-  mask.GetReflection()->MutableUnknownFields(&mask)->AddLengthDelimited(77, "");
+  v1::Mask::GetReflection()->MutableUnknownFields(&mask)->AddLengthDelimited(
+      77, "");
   const absl::Status status = DecodeSpec(message).status();
   EXPECT_EQ(FieldOf(status).value_or(""), "spec.masks[0].kind");
   EXPECT_THAT(Words(status), HasSubstr("unknown member, field 77"));
