@@ -73,13 +73,23 @@ TEST(HostileWire, MetadataLongerThanTheMessageIsMalformed) {
   }
 }
 
+// What operator new is asked for while `bytes` are decoded. Protobuf builds its
+// tables on first use; that is not counted.
+size_t AllocationOfDecoding(const std::string& bytes) {
+  EXPECT_TRUE(Decode(SmallRequest()).ok());
+  PieceStream stream(bytes, 16384);
+  const size_t before = AllocatedBytes();
+  const auto call =
+      DecodeAttendRequest(stream, static_cast<int64_t>(bytes.size()), kRoomy);
+  return AllocatedBytes() - before;
+}
+
 TEST(HostileWire, AClaimTakesNoMemoryBeforeItIsChecked) {
   const std::string bytes = Delimited(
       Numbers::kQFieldNumber,
       Claiming(v1::Tensor::kDataFieldNumber, (1U << 31) - 1, "hello"));
-  const size_t before = AllocatedBytes();
   EXPECT_FALSE(Decode(bytes).ok());
-  EXPECT_LT(AllocatedBytes() - before, 65536U);
+  EXPECT_LT(AllocationOfDecoding(bytes), 65536U);
 }
 
 TEST(HostileWire, UnknownFieldsArePassedOver) {
@@ -209,11 +219,8 @@ TEST(Copies, ReceivingTakesNoMemoryBesideThePayloadsOwn) {
   SetTensor<float>(v1::DATA_TYPE_F32, {1, 1, 1024, 1024},
                    std::vector<float>(1 << 20, 1), request.mutable_q());
   const std::string bytes = request.SerializeAsString();
-  PieceStream stream(bytes, 16384);
-  const size_t before = AllocatedBytes();
-  const auto call =
-      DecodeAttendRequest(stream, static_cast<int64_t>(bytes.size()), kRoomy);
-  EXPECT_LT(AllocatedBytes() - before, 65536U);
+  EXPECT_LT(AllocationOfDecoding(bytes), 65536U);
+  const auto call = Decode(bytes);
   ASSERT_TRUE(call.ok());
   EXPECT_EQ(call->payload_bytes, (4 << 20) + 36);
 }

@@ -1,9 +1,7 @@
 // Bytes from anybody: the decoders must take them or refuse them.
 //
-//   cmake --preset clang -DATTN_BUILD_FUZZERS=ON \
-//     -DATTN_SANITIZE=address,undefined,fuzzer-no-link
-//   cmake --build build/clang --target attend_fuzz
-//   build/clang/bin/attend_fuzz CORPUS_FOLDER
+// Built by clang with -DATTN_BUILD_FUZZERS=ON and
+// -DATTN_SANITIZE=address,undefined,fuzzer-no-link; run on a corpus folder.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

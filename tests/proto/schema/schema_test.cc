@@ -94,7 +94,7 @@ std::string Missing(const std::set<std::string>& from,
                     const std::set<std::string>& of) {
   std::string lines;
   for (const std::string& line : of) {
-    if (from.count(line) == 0) lines += line + "\n";
+    if (!from.contains(line)) lines += line + "\n";
   }
   return lines;
 }
