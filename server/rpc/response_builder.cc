@@ -14,7 +14,7 @@ constexpr int64_t kHeaderBytes = 2048;
 // One v1::HeadStatistics at its widest.
 constexpr int64_t kHeadBytes = 160;
 // Entropy, peak weight, top key and visible keys of one row.
-constexpr int64_t kRowBytes = 4 + 4 + 8 + 8;
+constexpr int64_t kRowBytes = 8 + 8 + 8 + 8;
 
 using FieldOfResponse = v1::AttendResponse;
 
@@ -59,12 +59,18 @@ MutableTensorView* ViewOf(int field, AttentionOutputs& outputs) {
   }
 }
 
+template <typename T>
+constexpr v1::DataType kWireType = v1::DATA_TYPE_F32;
+template <>
+constexpr v1::DataType kWireType<double> = v1::DATA_TYPE_F64;
+template <>
+constexpr v1::DataType kWireType<int64_t> = v1::DATA_TYPE_I64;
+
 // A tensor of one value for each row.
 template <typename T, typename Get>
 void FillRows(absl::Span<const RowStatistics> rows, const AttentionShape& shape,
               Get get, v1::Tensor& tensor) {
-  tensor.set_dtype(sizeof(T) == sizeof(float) ? v1::DATA_TYPE_F32
-                                              : v1::DATA_TYPE_I64);
+  tensor.set_dtype(kWireType<T>);
   tensor.add_shape(shape.batch);
   tensor.add_shape(shape.q_heads);
   tensor.add_shape(shape.q_length);
@@ -75,6 +81,19 @@ void FillRows(absl::Span<const RowStatistics> rows, const AttentionShape& shape,
   }
   tensor.mutable_data()->assign(reinterpret_cast<const char*>(values.data()),
                                 values.size() * sizeof(T));
+}
+
+// The statistics that are as exact as the call.
+template <typename T>
+void FillWeightStatistics(absl::Span<const RowStatistics> rows,
+                          const AttentionShape& shape,
+                          v1::RowStatistics& message) {
+  FillRows<T>(
+      rows, shape, [](const RowStatistics& r) { return r.entropy; },
+      *message.mutable_entropy());
+  FillRows<T>(
+      rows, shape, [](const RowStatistics& r) { return r.peak_weight; },
+      *message.mutable_peak_weight());
 }
 
 void FillHead(const HeadStatistics& from, v1::HeadStatistics& to) {
@@ -95,10 +114,10 @@ void FillHead(const HeadStatistics& from, v1::HeadStatistics& to) {
 }  // namespace
 
 ResponseBuilder::ResponseBuilder(const Plan& plan, const AttendCall& call)
-    : shape_(plan.problem.shape), wanted_(call.wanted) {
+    : shape_(plan.problem.shape),
+      wide_(plan.problem.dtype == DType::kF64 ? DType::kF64 : DType::kF32),
+      wanted_(call.wanted) {
   const AttentionShape& s = shape_;
-  const DType wide =
-      plan.problem.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   const Shape scores = {s.batch, s.q_heads, s.q_length, s.kv_length};
   message_bytes_ = kHeaderBytes;
   if (wanted_.output) {
@@ -108,17 +127,17 @@ ResponseBuilder::ResponseBuilder(const Plan& plan, const AttendCall& call)
         call.bshd);
   }
   if (wanted_.lse) {
-    Add(FieldOfResponse::kLseFieldNumber, wide,
+    Add(FieldOfResponse::kLseFieldNumber, wide_,
         {s.batch, s.q_heads, s.q_length}, false);
   }
   if (wanted_.logits) {
-    Add(FieldOfResponse::kLogitsFieldNumber, wide, scores, false);
+    Add(FieldOfResponse::kLogitsFieldNumber, wide_, scores, false);
   }
   if (wanted_.masked_logits) {
-    Add(FieldOfResponse::kMaskedLogitsFieldNumber, wide, scores, false);
+    Add(FieldOfResponse::kMaskedLogitsFieldNumber, wide_, scores, false);
   }
   if (wanted_.weights) {
-    Add(FieldOfResponse::kWeightsFieldNumber, wide, scores, false);
+    Add(FieldOfResponse::kWeightsFieldNumber, wide_, scores, false);
   }
   const int64_t heads = Multiply(s.batch, s.q_heads);
   const int64_t rows = Multiply(heads, s.q_length);
@@ -169,12 +188,11 @@ void ResponseBuilder::AddStatistics(absl::Span<const RowStatistics> rows,
 
 void ResponseBuilder::AddRowStatistics(absl::Span<const RowStatistics> rows,
                                        v1::RowStatistics& message) const {
-  FillRows<float>(
-      rows, shape_, [](const RowStatistics& r) { return r.entropy; },
-      *message.mutable_entropy());
-  FillRows<float>(
-      rows, shape_, [](const RowStatistics& r) { return r.peak_weight; },
-      *message.mutable_peak_weight());
+  if (wide_ == DType::kF64) {
+    FillWeightStatistics<double>(rows, shape_, message);
+  } else {
+    FillWeightStatistics<float>(rows, shape_, message);
+  }
   FillRows<int64_t>(
       rows, shape_, [](const RowStatistics& r) { return r.top_key; },
       *message.mutable_top_key());

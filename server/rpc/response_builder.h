@@ -44,6 +44,8 @@ class ResponseBuilder {
                          v1::AttendResponse& header) const;
 
   AttentionShape shape_;
+  // F32, or F64 in a double call: lse, scores and row statistics.
+  DType wide_ = DType::kF32;
   WantedOutputs wanted_;
   std::vector<ResponseTensor> tensors_;
   int64_t message_bytes_ = 0;

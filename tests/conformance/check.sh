@@ -30,4 +30,11 @@ sockets="$(mktemp -d)"
 trap 'stop_server; rm -rf "$sockets"' EXIT
 start_server "$bin" "--grpc-address=unix:$sockets/attn" \
   --metrics-address= --drain-delay=0s
-"$bin/attn" --address "$server_address" check "${check[@]}"
+# In float, and in double by the reference kernel at its own tolerance.
+status=0
+for precision in f32 f64; do
+  say "precision $precision"
+  "$bin/attn" --address "$server_address" check "${check[@]}" \
+    --precision "$precision" || status=$?
+done
+exit "$status"
