@@ -11,12 +11,17 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 release() { (. /etc/os-release && echo "${VERSION_CODENAME:-unknown}"); }
 
-# The packages of one group for this release, one a line.
+# The packages of one group for this release, one a line; without those whose
+# program is here from elsewhere.
 packages_of() {
-  awk -v here="@$(release)" '
-    { sub(/#.*/, "") }
-    NF == 1 || (NF == 2 && $2 == here) { print $1 }
-  ' "$ATTN_ROOT/deploy/packages/$1.txt"
+  local package condition
+  while read -r package condition; do
+    case "$condition" in
+      @*) [[ "$condition" == "@$(release)" ]] || continue ;;
+      unless=*) ! command -v "${condition#unless=}" >/dev/null || continue ;;
+    esac
+    echo "$package"
+  done < <(sed 's/ *#.*//; /^$/d' "$ATTN_ROOT/deploy/packages/$1.txt")
 }
 
 # Which of the packages given are not installed.
