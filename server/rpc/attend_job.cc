@@ -34,9 +34,9 @@ AttendJob::AttendJob(const AttendContext& context, absl::Time deadline,
 }
 
 void AttendJob::Run(grpc::ByteBuffer& request) {
-  absl::Status status = Receive(request);
+  const absl::Status status = Receive(request);
   if (!status.ok()) {
-    End(std::move(status), {});
+    Fail(status);
     return;
   }
   scheduled_ = context_.clock.Now();
@@ -108,19 +108,19 @@ void AttendJob::Start() {
 
 void AttendJob::Refuse(absl::Status status) {
   record_.queue = context_.clock.Now() - scheduled_;
-  End(std::move(status), {});
+  Fail(status);
 }
 
 void AttendJob::EngineDone(CallReport report) {
   context_.batcher.Finished(*this);
   NoteReport(report);
   if (!report.status.ok()) {
-    End(std::move(report.status), {});
+    Fail(report.status);
     return;
   }
   context_.observer.RowsComputed(record_.variant, report.row_statistics);
   grpc::ByteBuffer response = Encode(report);
-  End(absl::OkStatus(), std::move(response));
+  End(absl::OkStatus(), response);
 }
 
 void AttendJob::NoteReport(const CallReport& report) {
@@ -163,13 +163,18 @@ void AttendJob::FillReport(const CallReport& report,
   message.set_request_id(record_.request_id);
 }
 
-void AttendJob::End(absl::Status status, grpc::ByteBuffer response) {
+void AttendJob::Fail(const absl::Status& status) {
+  grpc::ByteBuffer nothing;
+  End(status, nothing);
+}
+
+void AttendJob::End(const absl::Status& status, grpc::ByteBuffer& response) {
   if (record_.request_id.empty()) record_.request_id = MakeRequestId();
   record_.sent_bytes = static_cast<int64_t>(response.Length());
   record_.total = context_.clock.Now() - arrived_;
   record_.status = status;
   context_.observer.Ended(record_);
-  reply_(status, std::move(response));
+  reply_(status, response);
 }
 
 }  // namespace attn

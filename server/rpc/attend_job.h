@@ -38,7 +38,9 @@ struct AttendContext {
 class AttendJob : public BatchItem,
                   public std::enable_shared_from_this<AttendJob> {
  public:
-  using Reply = std::function<void(const absl::Status&, grpc::ByteBuffer)>;
+  // Takes the response out of the buffer; it is empty if the status is not OK.
+  using Reply = std::function<void(const absl::Status& status,
+                                   grpc::ByteBuffer& response)>;
 
   // `deadline` is on the context's clock.
   AttendJob(const AttendContext& context, absl::Time deadline, Reply reply);
@@ -60,7 +62,8 @@ class AttendJob : public BatchItem,
   void NoteReport(const CallReport& report);
   grpc::ByteBuffer Encode(const CallReport& report);
   void FillReport(const CallReport& report, v1::CallReport& message) const;
-  void End(absl::Status status, grpc::ByteBuffer response);
+  void End(const absl::Status& status, grpc::ByteBuffer& response);
+  void Fail(const absl::Status& status);
 
   const AttendContext& context_;
   const Reply reply_;

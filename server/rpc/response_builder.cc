@@ -116,10 +116,10 @@ void FillHead(const HeadStatistics& from, v1::HeadStatistics& to) {
 ResponseBuilder::ResponseBuilder(const Plan& plan, const AttendCall& call)
     : shape_(plan.problem.shape),
       wide_(plan.problem.dtype == DType::kF64 ? DType::kF64 : DType::kF32),
-      wanted_(call.wanted) {
+      wanted_(call.wanted),
+      message_bytes_(kHeaderBytes) {
   const AttentionShape& s = shape_;
   const Shape scores = {s.batch, s.q_heads, s.q_length, s.kv_length};
-  message_bytes_ = kHeaderBytes;
   if (wanted_.output) {
     Add(FieldOfResponse::kOutputFieldNumber, plan.problem.output_dtype,
         call.bshd ? Shape{s.batch, s.q_length, s.q_heads, s.v_dim}
