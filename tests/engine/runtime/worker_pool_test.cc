@@ -411,7 +411,7 @@ TEST_F(WorkerPoolTest, ATaskIsDestroyedAfterDone) {
 TEST_F(WorkerPoolTest, AJobFindsTheScratchItsTaskAskedFor) {
   Start(2);
   std::vector<std::future<absl::Status>> done;
-  for (const size_t bytes : {100, 1 << 20, 0, 4096, 100}) {
+  for (const size_t bytes : std::vector<size_t>{100, 1 << 20, 0, 4096, 100}) {
     FakeTaskOptions options = Task({20});
     options.scratch_bytes = bytes;
     options.run = [bytes](int, int64_t job, Arena& arena) {
