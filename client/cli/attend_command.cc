@@ -125,13 +125,16 @@ absl::StatusOr<std::vector<NamedComparison>> CompareAll(
   return comparisons;
 }
 
+// What was asked for by name, as against what a view needs.
+std::vector<std::string> WantedNames(const AttendFlags& flags) {
+  return flags.want.empty() ? std::vector<std::string>{"output"} : flags.want;
+}
+
 absl::Status WriteOutputs(const AttendFlags& flags,
                           const AttendResult& result) {
   if (flags.out.empty()) return absl::OkStatus();
   TensorMap tensors;
-  std::vector<std::string> names = flags.want;
-  if (names.empty()) names.emplace_back("output");
-  for (const std::string& name : names) {
+  for (const std::string& name : WantedNames(flags)) {
     auto tensor = OutputOf(result, name);
     if (tensor.ok()) tensors.emplace(name, *std::move(tensor));
   }
@@ -143,7 +146,7 @@ void PrintText(const AttendFlags& flags, const AttendResult& result,
                const std::string& drawing,
                const std::vector<NamedComparison>& comparisons) {
   std::string text;
-  for (const std::string& name : OutputNames()) {
+  for (const std::string& name : WantedNames(flags)) {
     const auto tensor = OutputOf(result, name);
     if (tensor.ok()) text += DescribeTensor(name, *tensor);
   }

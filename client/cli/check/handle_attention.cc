@@ -82,7 +82,7 @@ absl::Status ApplyBias(const json& bias, ServiceCall& call) {
     return absl::OkStatus();
   }
   if (absl::StartsWith(name, "dense")) return absl::OkStatus();
-  return Skip(absl::StrCat("bias ", name));
+  return Skip(name == "t5" ? "T5 biases" : absl::StrCat("bias ", name));
 }
 
 absl::Status ApplyStorage(const json& storage, ServiceCall& call) {
@@ -329,7 +329,9 @@ absl::StatusOr<Outcome> HandleAttention(const Case& tested,
   const bool swap = tested.params.value("layout", "") == "BSHD";
   for (const auto& [name, want] : tested.outputs) {
     if (const GiveRow* row = FindGive(name); row != nullptr) {
-      HostTensor got = Map(outputs->at(row->source), row->dtype, row->convert);
+      const HostTensor& source = outputs->at(row->source);
+      if (source.dtype() == DType::kF32) outcome.single_precision.insert(name);
+      HostTensor got = Map(source, row->dtype, row->convert);
       outcome.got[name] =
           swap && name == "out" ? SwapHeads(got) : std::move(got);
     } else if (name == "bias") {

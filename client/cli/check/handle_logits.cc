@@ -82,9 +82,11 @@ absl::StatusOr<Outcome> HandleLogits(const Case& tested,
   Outcome outcome;
   for (const auto& [name, want] : tested.outputs) {
     const GiveRow* row = FindGive(name);
-    outcome.got[name] =
-        Map(outputs->at(row->source), DType::kF64,
-            [row, keys](double value) { return row->convert(value, keys); });
+    const HostTensor& source = outputs->at(row->source);
+    if (source.dtype() == DType::kF32) outcome.single_precision.insert(name);
+    outcome.got[name] = Map(source, DType::kF64, [row, keys](double value) {
+      return row->convert(value, keys);
+    });
   }
   return outcome;
 }

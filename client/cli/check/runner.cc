@@ -23,14 +23,17 @@ std::string DescribeWorst(const std::string& tensor,
 
 // Empty: every output of the case that can be given is as wanted.
 std::string FirstMismatch(const Case& tested, const Outcome& outcome,
-                          const Tolerance& tolerance) {
+                          const Service& service) {
   for (const auto& [name, want] : tested.outputs) {
     const auto got = outcome.got.find(name);
     if (got == outcome.got.end()) {
       if (outcome.forward_only && absl::StartsWith(name, "d")) continue;
       return absl::StrCat(name, ": not given");
     }
-    const auto comparison = Compare(got->second, want, tolerance);
+    const auto comparison = Compare(got->second, want,
+                                    outcome.single_precision.contains(name)
+                                        ? tested.tolerance32
+                                        : service.ToleranceOf(tested));
     if (!comparison.ok()) {
       return absl::StrCat(name, ": ", comparison.status().message());
     }
@@ -66,8 +69,7 @@ absl::StatusOr<CaseResult> CheckCase(const std::string& folder,
   const auto outcome = RunCase(*tested, service);
   if (outcome.ok()) {
     result.forward_only = outcome->forward_only;
-    result.reason =
-        FirstMismatch(*tested, *outcome, service.ToleranceOf(*tested));
+    result.reason = FirstMismatch(*tested, *outcome, service);
     result.verdict =
         result.reason.empty() ? Verdict::kPassed : Verdict::kFailed;
     return result;

@@ -67,7 +67,12 @@ DType Service::TypeFor(const ServiceCall& call) const {
     case Precision::kF32:
       break;
   }
-  return call.storage.value_or(DType::kF32);
+  // A case may name a storage type that not all of its numbers have.
+  const DType storage = call.storage.value_or(DType::kF32);
+  for (const HostTensor* tensor : {&call.q, &call.k, &call.v}) {
+    if (!SameValues(*tensor, tensor->To(storage))) return DType::kF32;
+  }
+  return storage;
 }
 
 absl::StatusOr<TensorMap> Service::Attend(
