@@ -101,8 +101,8 @@ absl::Status AttendJob::Prepare() {
 void AttendJob::Start() {
   submitted_ = context_.clock.Now();
   context_.engine.Submit(plan_, call_.args, outputs_, cancellation_,
-                         [self = shared_from_this()](CallReport report) {
-                           self->EngineDone(std::move(report));
+                         [self = shared_from_this()](const CallReport& report) {
+                           self->EngineDone(report);
                          });
 }
 
@@ -111,7 +111,7 @@ void AttendJob::Refuse(absl::Status status) {
   Fail(status);
 }
 
-void AttendJob::EngineDone(CallReport report) {
+void AttendJob::EngineDone(const CallReport& report) {
   context_.batcher.Finished(*this);
   NoteReport(report);
   if (!report.status.ok()) {

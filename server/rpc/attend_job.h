@@ -58,7 +58,7 @@ class AttendJob : public BatchItem,
   absl::Status Receive(grpc::ByteBuffer& request);
   absl::Status Decode(grpc::ByteBuffer& request);
   absl::Status Prepare();
-  void EngineDone(CallReport report);
+  void EngineDone(const CallReport& report);
   void NoteReport(const CallReport& report);
   grpc::ByteBuffer Encode(const CallReport& report);
   void FillReport(const CallReport& report, v1::CallReport& message) const;
