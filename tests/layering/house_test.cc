@@ -33,8 +33,8 @@ TEST(House, TheTopLevelHoldsOnlyWhatTheDesignNames) {
   const std::set<std::string> ignored = {"build", "node_modules"};
   for (const auto& entry : fs::directory_iterator(ATTN_SOURCE_DIR)) {
     const std::string name = entry.path().filename().string();
-    if (name[0] == '.' || ignored.count(name) != 0) continue;
-    EXPECT_TRUE(designed.count(name) != 0)
+    if (name[0] == '.' || ignored.contains(name)) continue;
+    EXPECT_TRUE(designed.contains(name))
         << name << " is not part of the top level";
   }
 }

@@ -1,5 +1,7 @@
 // No room includes what it may not: the repository itself, and planted
 // violations, which must be caught.
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -22,12 +24,9 @@ class PlantedTree : public ::testing::Test {
  protected:
   PlantedTree()
       : root_(fs::path(::testing::TempDir()) /
-              ("layering_" + std::string(::testing::UnitTest::GetInstance()
-                                             ->current_test_info()
-                                             ->name()))) {
-    fs::remove_all(root_);
-  }
-  ~PlantedTree() override { fs::remove_all(root_); }
+              ("attn_layering_" + std::to_string(getpid()))) {}
+
+  void TearDown() override { fs::remove_all(root_); }
 
   void Plant(const std::string& file, const std::string& include) {
     fs::create_directories((root_ / file).parent_path());

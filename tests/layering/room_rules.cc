@@ -14,7 +14,7 @@ struct Library {
 };
 
 const std::vector<Library>& Libraries() {
-  static const std::vector<Library> libraries = {
+  static const std::vector<Library> kLibraries = {
       {"absl/", "absl"},
       {"benchmark/", "benchmark"},
       {"CLI/", "CLI11"},
@@ -39,7 +39,7 @@ const std::vector<Library>& Libraries() {
       {"shared_mutex", "threads"},
       {"thread", "threads"},
   };
-  return libraries;
+  return kLibraries;
 }
 
 bool StartsWith(const std::string& text, const std::string& prefix) {
@@ -108,6 +108,20 @@ bool MayInclude(const Room& room, const Include& include) {
 // Rooms by the rooms that they really include, with one include as evidence.
 using Graph = std::map<std::string, std::map<std::string, Include>>;
 
+// Who includes whom. Thread-compatible.
+struct Graphs {
+  Graph rooms;
+  Graph files;
+
+  void Add(const Include& include) {
+    const Room* from = RoomOf(include.file);
+    const Room* to = IsOurs(include.target) ? RoomOf(include.target) : nullptr;
+    if (from == nullptr || to == nullptr) return;
+    files[include.file].emplace(include.target, include);
+    if (from != to) rooms[from->name].emplace(to->name, include);
+  }
+};
+
 // Depth first; `path` holds the nodes from the start to `node`.
 void FindCycle(const Graph& graph, const std::string& node,
                std::vector<std::string>& path, std::set<std::string>& done,
@@ -121,7 +135,7 @@ void FindCycle(const Graph& graph, const std::string& node,
                     proof.target + "\"): nothing may include in a circle");
     return;
   }
-  if (done.count(node) != 0) return;
+  if (done.contains(node)) return;
   path.push_back(node);
   const auto edges = graph.find(node);
   if (edges != graph.end()) {
@@ -146,7 +160,7 @@ std::vector<std::string> Cycles(const Graph& graph) {
 }  // namespace
 
 const std::vector<Room>& Rooms() {
-  static const std::vector<Room> rooms = {
+  static const std::vector<Room> kRooms = {
       {"engine/core", {}, {"absl", "threads"}},
       {"engine/runtime", {"engine/core"}, {"absl", "threads"}},
       {"engine/tile", {"engine/core"}, {"absl", "Highway"}},
@@ -203,23 +217,23 @@ const std::vector<Room>& Rooms() {
       // What a user of the library can do, and no more.
       {"client/examples", {"engine/core", "client/library"}, {"absl"}},
   };
-  return rooms;
+  return kRooms;
 }
 
 const std::vector<Confinement>& Confinements() {
-  static const std::vector<Confinement> confinements = {
+  static const std::vector<Confinement> kConfinements = {
       {"Prometheus", "server/metrics/prometheus_metrics."},
       {"oneDNN", "engine/kernels/onednn"},
   };
-  return confinements;
+  return kConfinements;
 }
 
 const std::vector<Grant>& Grants() {
-  static const std::vector<Grant> grants = {
+  static const std::vector<Grant> kGrants = {
       // `attn load --verify` computes the right answers itself.
       {"engine/engine.h", "client/load/reference_output."},
   };
-  return grants;
+  return kGrants;
 }
 
 const Room* RoomOf(const std::string& path) {
@@ -264,23 +278,17 @@ std::string ViolationOf(const Include& include) {
 
 std::vector<std::string> Violations(const std::filesystem::path& root) {
   std::vector<std::string> violations;
-  Graph rooms;
-  Graph files;
+  Graphs graphs;
   for (const char* top : {"engine", "proto", "server", "client"}) {
     for (const std::string& file : SourceFiles(root, top)) {
       for (const Include& include : ScanFile(root, file)) {
         const std::string violation = ViolationOf(include);
         if (!violation.empty()) violations.push_back(violation);
-        const Room* from = RoomOf(include.file);
-        const Room* to =
-            IsOurs(include.target) ? RoomOf(include.target) : nullptr;
-        if (from == nullptr || to == nullptr) continue;
-        files[include.file].emplace(include.target, include);
-        if (from != to) rooms[from->name].emplace(to->name, include);
+        graphs.Add(include);
       }
     }
   }
-  for (const Graph* graph : {&rooms, &files}) {
+  for (const Graph* graph : {&graphs.rooms, &graphs.files}) {
     const std::vector<std::string> cycles = Cycles(*graph);
     violations.insert(violations.end(), cycles.begin(), cycles.end());
   }
