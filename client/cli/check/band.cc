@@ -7,7 +7,7 @@ namespace attn {
 namespace {
 
 // Bottom right goes first, so that cases which name it test it.
-std::optional<Alignment> AlignmentOf(const Band& band,
+std::optional<Alignment> AlignmentOf(const CaseBand& band,
                                      const ServiceCall& call) {
   if (band.offsets == BottomRightOffsets(call)) return Alignment::kBottomRight;
   if (std::all_of(band.offsets.begin(), band.offsets.end(),
@@ -17,7 +17,7 @@ std::optional<Alignment> AlignmentOf(const Band& band,
   return std::nullopt;
 }
 
-HostTensor DenseBand(const Band& band, const ServiceCall& call) {
+HostTensor DenseBand(const CaseBand& band, const ServiceCall& call) {
   HostTensor mask(DType::kBool,
                   Shape{call.batch(), 1, call.q_length(), call.kv_length()});
   int64_t at = 0;
@@ -44,7 +44,7 @@ std::vector<int64_t> BottomRightOffsets(const ServiceCall& call) {
   return offsets;
 }
 
-void AddBand(const Band& band, ServiceCall& call) {
+void AddBand(const CaseBand& band, ServiceCall& call) {
   const std::optional<Alignment> alignment = AlignmentOf(band, call);
   if (!alignment.has_value()) {
     call.AddMask(DenseBand(band, call));

@@ -11,7 +11,7 @@ namespace attn {
 
 // Key j is visible to query i of batch entry b if
 // i + offsets[b] - left <= j <= i + offsets[b] + right; absent: unbounded.
-struct Band {
+struct CaseBand {
   std::optional<int64_t> left;
   std::optional<int64_t> right;
   // One for each batch entry.
@@ -24,6 +24,6 @@ std::vector<int64_t> BottomRightOffsets(const ServiceCall& call);
 // Adds the band to the call, as a causal or window mask if one of the wire's
 // alignments says it, otherwise as a dense mask. The call has its q, k and
 // kv_lengths by then.
-void AddBand(const Band& band, ServiceCall& call);
+void AddBand(const CaseBand& band, ServiceCall& call);
 
 }  // namespace attn

@@ -110,9 +110,9 @@ void ApplyBands(const Case& tested, ServiceCall& call) {
   const json& attributes = Attributes(tested);
   const int64_t left = attributes.value("left_window_size", int64_t{-1});
   const int64_t right = attributes.value("right_window_size", int64_t{-1});
-  Band band{.left = std::nullopt,
-            .right = std::nullopt,
-            .offsets = Offsets(tested, call)};
+  CaseBand band{.left = std::nullopt,
+                .right = std::nullopt,
+                .offsets = Offsets(tested, call)};
   if (left >= 0) band.left = left;
   if (right >= 0) band.right = right;
   if (attributes.value("is_causal", int64_t{0}) != 0) {

@@ -84,7 +84,7 @@ absl::StatusOr<CaseResult> CheckCase(const std::string& folder,
   return result;
 }
 
-void Score::Add(const CaseResult& result) {
+void CheckTally::Add(const CaseResult& result) {
   switch (result.verdict) {
     case Verdict::kPassed:
       ++passed_;
@@ -101,7 +101,7 @@ void Score::Add(const CaseResult& result) {
   }
 }
 
-std::string Score::ToString() const {
+std::string CheckTally::ToString() const {
   std::string text;
   if (skipped_ > 0) text += "skipped, for the wire cannot say yet:\n";
   for (const auto& [reason, count] : skips_) {
@@ -116,7 +116,7 @@ std::string Score::ToString() const {
   return text;
 }
 
-nlohmann::json Score::ToJson() const {
+nlohmann::json CheckTally::ToJson() const {
   nlohmann::json failures = nlohmann::json::array();
   for (const CaseResult& failure : failures_) {
     failures.push_back({{"case", failure.title}, {"reason", failure.reason}});

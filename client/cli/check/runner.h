@@ -28,7 +28,7 @@ absl::StatusOr<CaseResult> CheckCase(const std::string& folder,
                                      const Service& service);
 
 // Counts results. Thread-compatible.
-class Score {
+class CheckTally {
  public:
   void Add(const CaseResult& result);
 

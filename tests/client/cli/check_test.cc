@@ -145,7 +145,7 @@ TEST_F(CheckTest, ACaseThatCannotBeReadFails) {
 }
 
 TEST(ScoreTest, EndsWithTheCountsAloneOnALine) {
-  Score score;
+  CheckTally score;
   score.Add({.title = "a",
              .verdict = Verdict::kPassed,
              .reason = "",
