@@ -56,14 +56,13 @@ server_runs() { [[ -n "$server_pid" ]] && kill -0 "$server_pid" 2>/dev/null; }
 
 # Ends the script with the one line that helps, or with the server's own words.
 server_failed() {
-  local line flag variable
+  local line flag
   line="$(grep -m 1 'cannot listen' "$server_log" || true)"
   if [[ "$line" == *"Address already in use"* ]]; then
     flag="$(grep -oE -m 1 '[-][-](grpc|metrics)-address' <<<"$line")"
-    variable="ATTN_${flag#--}"
-    variable="${variable//-/_}"
-    fail "${line#attn-server: }; choose another port:" \
-      "deploy/run.sh -- $flag=127.0.0.1:PORT, or the variable ${variable^^}"
+    fail "${line#attn-server: }: name another by $flag=127.0.0.1:PORT or by the" \
+      "variable $([[ "$flag" == *grpc* ]] && echo ATTN_GRPC_ADDRESS ||
+        echo ATTN_METRICS_ADDRESS)"
   fi
   tail -n 20 "$server_log" >&2
   fail "attn-server $1; its last words are above"

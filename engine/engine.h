@@ -81,8 +81,9 @@ class Engine {
   // Starts a call and returns at once. `args` and the memory behind `outputs`
   // and `cancellation` must live until `done` has returned; `done` is called
   // exactly once, on a worker.
-  void Submit(std::shared_ptr<const attn::Plan> plan, const AttentionArgs& args,
-              const AttentionOutputs& outputs, const Cancellation& cancellation,
+  void Submit(std::shared_ptr<const attn::Plan> plan,
+              const AttentionArgs& args, const AttentionOutputs& outputs,
+              const Cancellation& cancellation,
               std::function<void(CallReport)> done);
 
   // As Submit, and waits.

@@ -125,16 +125,13 @@ absl::StatusOr<std::vector<NamedComparison>> CompareAll(
   return comparisons;
 }
 
-// What was asked for by name, as against what a view needs.
-std::vector<std::string> WantedNames(const AttendFlags& flags) {
-  return flags.want.empty() ? std::vector<std::string>{"output"} : flags.want;
-}
-
 absl::Status WriteOutputs(const AttendFlags& flags,
                           const AttendResult& result) {
   if (flags.out.empty()) return absl::OkStatus();
   TensorMap tensors;
-  for (const std::string& name : WantedNames(flags)) {
+  std::vector<std::string> names = flags.want;
+  if (names.empty()) names.emplace_back("output");
+  for (const std::string& name : names) {
     auto tensor = OutputOf(result, name);
     if (tensor.ok()) tensors.emplace(name, *std::move(tensor));
   }
@@ -146,7 +143,7 @@ void PrintText(const AttendFlags& flags, const AttendResult& result,
                const std::string& drawing,
                const std::vector<NamedComparison>& comparisons) {
   std::string text;
-  for (const std::string& name : WantedNames(flags)) {
+  for (const std::string& name : OutputNames()) {
     const auto tensor = OutputOf(result, name);
     if (tensor.ok()) text += DescribeTensor(name, *tensor);
   }

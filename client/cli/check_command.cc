@@ -58,7 +58,7 @@ ExitCode RunCheck(const CheckFlags& flags, const GlobalOptions& options) {
   const absl::Status health = client->Health();
   if (!health.ok()) return ReportCallError(health);
   const Service service(*std::move(client), *precision, flags.kernel);
-  CheckTally score;
+  Score score;
   for (const std::string& folder : *folders) {
     const auto result = CheckCase(folder, service);
     if (!result.ok()) return ReportCallError(result.status());

@@ -15,9 +15,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "proto/codec/schema.h"
 #include "client/library/raw_call.h"
 #include "proto/codec/attend_codec.h"
-#include "proto/codec/schema.h"
 
 namespace attn {
 

@@ -7,11 +7,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "proto/codec/schema.h"
 #include "engine/core/aligned_buffer.h"
 #include "engine/core/dtype.h"
 #include "engine/core/shape.h"
 #include "engine/core/tensor_view.h"
-#include "proto/codec/schema.h"
 
 namespace attn {
 

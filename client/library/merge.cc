@@ -33,30 +33,22 @@ absl::Status Check(const HostTensor& outputs, const HostTensor& lses) {
   return absl::OkStatus();
 }
 
-// What the parts' lse of one row merge to: max + ln sum. A part's share is
-// exp(lse_p - max) / sum; exp(lse_p - lse) would lose the digits that a large
-// lse leaves no room for.
-struct MergedLse {
-  double max = kNoKey;
-  double sum = 0;
-
-  double lse() const { return std::isfinite(max) ? max + std::log(sum) : max; }
-  double ShareOf(double part) const { return std::exp(part - max) / sum; }
-};
-
-MergedLse MergeLse(const HostTensor& lses, int64_t row, int64_t rows) {
+// The parts' lse of one row, and their merged value: exp(lse_p - lse) is the
+// part's share.
+double MergeLse(const HostTensor& lses, int64_t row, int64_t rows) {
   const int64_t parts = lses.shape()[0];
-  MergedLse merged;
+  double max = kNoKey;
   for (int64_t p = 0; p < parts; ++p) {
     const double lse = lses.At(p * rows + row);
-    if (std::isnan(lse)) return {lse, lse};
-    merged.max = std::max(merged.max, lse);
+    if (std::isnan(lse)) return lse;
+    max = std::max(max, lse);
   }
-  if (std::isinf(merged.max)) return merged;
+  if (std::isinf(max)) return max;
+  double sum = 0;
   for (int64_t p = 0; p < parts; ++p) {
-    merged.sum += std::exp(lses.At(p * rows + row) - merged.max);
+    sum += std::exp(lses.At(p * rows + row) - max);
   }
-  return merged;
+  return max + std::log(sum);
 }
 
 Shape DropFirst(const Shape& shape) {
@@ -76,13 +68,13 @@ absl::StatusOr<MergedAttention> MergePartials(const HostTensor& outputs,
       .lse = HostTensor(lses.dtype(), DropFirst(lses.shape()))};
   std::vector<double> sums(static_cast<size_t>(width));
   for (int64_t row = 0; row < rows; ++row) {
-    const MergedLse total = MergeLse(lses, row, rows);
-    merged.lse.Set(row, total.lse());
+    const double lse = MergeLse(lses, row, rows);
+    merged.lse.Set(row, lse);
     std::fill(sums.begin(), sums.end(), 0);
     for (int64_t p = 0; p < parts; ++p) {
       const double part = lses.At(p * rows + row);
       if (part == kNoKey) continue;
-      const double share = total.ShareOf(part);
+      const double share = std::exp(part - lse);
       for (int64_t d = 0; d < width; ++d) {
         sums[static_cast<size_t>(d)] +=
             share * outputs.At((p * rows + row) * width + d);

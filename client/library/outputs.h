@@ -10,8 +10,8 @@
 
 namespace attn {
 
-// "output", "lse", "logits", "masked_logits", "weights", "entropy",
-// "peak_weight", "top_key", "visible_keys".
+// "output", "lse", "logits", "masked_logits", "weights", "lse_with_sink",
+// "dropout_keep", "state", "entropy", "peak_weight", "top_key", "visible_keys".
 std::vector<std::string> OutputNames();
 
 // Makes `wanted` ask for the named output. Also takes "row_statistics" and

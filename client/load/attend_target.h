@@ -44,7 +44,7 @@ class AttendTarget {
   Verification FinishVerification();
 
  private:
-  AttendTarget(const TargetOptions& options, std::vector<LoadPayload> payloads)
+  AttendTarget(const TargetOptions& options, std::vector<Payload> payloads)
       : options_(options), payloads_(std::move(payloads)) {}
 
   absl::Status Connect();
@@ -52,7 +52,7 @@ class AttendTarget {
   bool IsSample(int64_t sequence) const;
 
   const TargetOptions options_;
-  const std::vector<LoadPayload> payloads_;
+  const std::vector<Payload> payloads_;
   std::vector<RawChannel> channels_;
   std::unique_ptr<AnswerVerifier> verifier_;
 };

@@ -41,8 +41,8 @@ absl::StatusOr<HostTensor> Draw(std::initializer_list<int64_t> dims,
   return tensor.To(dtype);
 }
 
-absl::StatusOr<LoadPayload> MakePayload(const CallProfile& profile,
-                                        NormalSource& source) {
+absl::StatusOr<Payload> MakePayload(const CallProfile& profile,
+                                    NormalSource& source) {
   const AttentionShape& s = profile.shape;
   auto q = Draw({s.batch, s.q_heads, s.q_length, s.qk_dim}, profile.dtype, "q",
                 source);
@@ -60,20 +60,20 @@ absl::StatusOr<LoadPayload> MakePayload(const CallProfile& profile,
   message.args.v = v->view();
   message.wanted.output = true;
   grpc::ByteBuffer request = EncodeRequest(message);
-  return LoadPayload{.q = *std::move(q),
-                     .k = *std::move(k),
-                     .v = *std::move(v),
-                     .request = std::move(request)};
+  return Payload{.q = *std::move(q),
+                 .k = *std::move(k),
+                 .v = *std::move(v),
+                 .request = std::move(request)};
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<LoadPayload>> MakePayloads(
-    const CallProfile& profile, int count) {
+absl::StatusOr<std::vector<Payload>> MakePayloads(const CallProfile& profile,
+                                                  int count) {
   NormalSource source(profile.seed);
-  std::vector<LoadPayload> payloads;
+  std::vector<Payload> payloads;
   for (int i = 0; i < count; ++i) {
-    absl::StatusOr<LoadPayload> payload = MakePayload(profile, source);
+    absl::StatusOr<Payload> payload = MakePayload(profile, source);
     if (!payload.ok()) return payload.status();
     payloads.push_back(*std::move(payload));
   }

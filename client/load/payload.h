@@ -12,7 +12,7 @@
 namespace attn {
 
 // The tensors of one call, and the bytes of its request. Thread-compatible.
-struct LoadPayload {
+struct Payload {
   HostTensor q;
   HostTensor k;
   HostTensor v;
@@ -21,7 +21,7 @@ struct LoadPayload {
 
 // `count` payloads with different values, drawn from the normal distribution
 // as the profile's seed says. INVALID_ARGUMENT if a tensor has no legal size.
-absl::StatusOr<std::vector<LoadPayload>> MakePayloads(
-    const CallProfile& profile, int count);
+absl::StatusOr<std::vector<Payload>> MakePayloads(const CallProfile& profile,
+                                                  int count);
 
 }  // namespace attn

@@ -38,7 +38,7 @@ bool Agrees(double got, double want, const Tolerance& tolerance) {
 }
 
 absl::StatusOr<HostTensor> Compute(Engine& engine, const CallProfile& profile,
-                                   const LoadPayload& payload) {
+                                   const Payload& payload) {
   const HostTensor q = payload.q.To(DType::kF64);
   const HostTensor k = payload.k.To(DType::kF64);
   const HostTensor v = payload.v.To(DType::kF64);
@@ -62,10 +62,10 @@ absl::StatusOr<HostTensor> Compute(Engine& engine, const CallProfile& profile,
 }  // namespace
 
 absl::StatusOr<std::vector<HostTensor>> ReferenceOutputs(
-    const CallProfile& profile, const std::vector<LoadPayload>& payloads) {
+    const CallProfile& profile, const std::vector<Payload>& payloads) {
   Engine engine;
   std::vector<HostTensor> outputs;
-  for (const LoadPayload& payload : payloads) {
+  for (const Payload& payload : payloads) {
     absl::StatusOr<HostTensor> output = Compute(engine, profile, payload);
     if (!output.ok()) return output.status();
     outputs.push_back(*std::move(output));

@@ -13,7 +13,7 @@ namespace attn {
 // One F64 output for each payload, by the engine's reference kernel on the
 // payload's values widened to F64. INVALID_ARGUMENT as the server would say.
 absl::StatusOr<std::vector<HostTensor>> ReferenceOutputs(
-    const CallProfile& profile, const std::vector<LoadPayload>& payloads);
+    const CallProfile& profile, const std::vector<Payload>& payloads);
 
 // OK if `output` equals `expected` within what its dtype can hold, element by
 // element. DATA_LOSS names the first element that does not.

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/core/call_view.h"
+#include "engine/core/gradient_sink.h"
 #include "engine/core/problem.h"
 #include "engine/tile/tile.h"
 
@@ -20,6 +21,11 @@ class Bias {
   // Adds the bias to every element of `tile`.
   virtual void Add(const CallView& call, const Tile<float>& tile) const = 0;
   virtual void Add(const CallView& call, const Tile<double>& tile) const = 0;
+
+  // Adds the parameters' gradients to `sink`, given that of the tile.
+  virtual void Backward(const CallView& /*call*/,
+                        const Tile<double>& /*gradient*/,
+                        const GradientSink& /*sink*/) const {}
 };
 
 // One row of the table: how a member is named, checked and made.

@@ -21,6 +21,23 @@ class Dense final : public Bias {
   void Add(const CallView& call, const Tile<double>& tile) const override {
     AddTo(call, tile);
   }
+  // The gradient of an axis that was broadcast is its sum.
+  void Backward(const CallView& call, const Tile<double>& gradient,
+                const GradientSink& sink) const override {
+    double* of_bias = sink.Of(input_);
+    if (of_bias == nullptr) return;
+    // Strides of the buffer, which is row-major whatever the tensor is.
+    const BroadcastView bias(TensorView::Dense(of_bias, DType::kF64,
+                                               call.args.inputs[input_].shape));
+    const TileBounds& b = gradient.bounds;
+    for (int64_t r = 0; r < b.rows; ++r) {
+      for (int64_t j = 0; j < b.keys; ++j) {
+        const auto* at = reinterpret_cast<const double*>(
+            bias.At(b.batch, b.head, b.row_begin + r, b.key_begin + j));
+        of_bias[at - of_bias] += gradient.Row(r)[j];
+      }
+    }
+  }
 
  private:
   template <typename T>

@@ -16,7 +16,8 @@ struct AttentionShape {
   int64_t kv_heads = 0;
   int64_t q_length = 0;   // Sq
   int64_t kv_length = 0;  // Sk
-  int64_t qk_dim = 0;     // d_k
+  int64_t q_dim = 0;      // d_q; d_k but for scores that project q and k
+  int64_t k_dim = 0;      // d_k
   int64_t v_dim = 0;      // d_v
 
   // Query head h reads KV head h / group_size(); >= 1.
@@ -27,11 +28,11 @@ struct AttentionShape {
   template <typename H>
   friend H AbslHashValue(H h, const AttentionShape& s) {
     return H::combine(std::move(h), s.batch, s.q_heads, s.kv_heads, s.q_length,
-                      s.kv_length, s.qk_dim, s.v_dim);
+                      s.kv_length, s.q_dim, s.k_dim, s.v_dim);
   }
 };
 
-// Inputs. q [B, Hq, Sq, d_k], k [B, Hkv, Sk, d_k], v [B, Hkv, Sk, d_v]; the
+// Inputs. q [B, Hq, Sq, d_q], k [B, Hkv, Sk, d_k], v [B, Hkv, Sk, d_v]; the
 // strides may make any layout of it.
 struct AttentionArgs {
   TensorView q;
@@ -51,7 +52,10 @@ struct AttentionOutputs {
   MutableTensorView lse;            // [B, Hq, Sq]
   MutableTensorView logits;         // [B, Hq, Sq, Sk], after scale
   MutableTensorView masked_logits;  // [B, Hq, Sq, Sk], final, -inf excluded
-  MutableTensorView weights;        // [B, Hq, Sq, Sk]
+  MutableTensorView weights;        // [B, Hq, Sq, Sk], before dropout
+  MutableTensorView lse_with_sink;  // [B, Hq, Sq]
+  MutableTensorView dropout_keep;   // [B, Hq, Sq, Sk], BOOL
+  MutableTensorView state;          // [B, Hkv, d_k, d_v], linear attention
 };
 
 }  // namespace attn

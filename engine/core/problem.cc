@@ -77,7 +77,7 @@ absl::Status CheckVolume(const AttentionShape& shape) {
   int64_t bytes = sizeof(double);
   for (const int64_t extent :
        {shape.batch, shape.q_heads, shape.q_length,
-        std::max({shape.kv_length, shape.v_dim, shape.qk_dim})}) {
+        std::max({shape.kv_length, shape.v_dim, shape.q_dim, shape.k_dim})}) {
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes)) {
       return FieldError(
           "q.shape",
@@ -102,7 +102,6 @@ absl::StatusOr<AttentionShape> CheckShapes(const AttentionArgs& args) {
         CheckEqualExtent(args.v, "v.shape", q, "q.shape", kBatch),
         CheckHeads(args),
         CheckEqualExtent(args.v, "v.shape", k, "k.shape", kHeads),
-        CheckEqualExtent(args.k, "k.shape", q, "q.shape", kDim),
         CheckEqualExtent(args.v, "v.shape", k, "k.shape", kLength)}) {
     if (!status.ok()) return status;
   }
@@ -112,7 +111,8 @@ absl::StatusOr<AttentionShape> CheckShapes(const AttentionArgs& args) {
   shape.kv_heads = k[kHeads];
   shape.q_length = q[kLength];
   shape.kv_length = k[kLength];
-  shape.qk_dim = q[kDim];
+  shape.q_dim = q[kDim];
+  shape.k_dim = k[kDim];
   shape.v_dim = args.v.shape[kDim];
   if (absl::Status status = CheckVolume(shape); !status.ok()) return status;
   return shape;
@@ -166,6 +166,21 @@ absl::Status CheckSpec(const AttentionSpec& spec, int64_t q_heads) {
   return CheckTemperatures(spec.temperatures, q_heads);
 }
 
+// Outputs that only some specs have.
+absl::Status CheckOutputs(const AttentionSpec& spec,
+                          const OutputSelection& outputs) {
+  if (outputs.dropout_keep && !spec.dropout.has_value()) {
+    return FieldError("outputs", "the keep mask of a spec without dropout",
+                      "spec.dropout, or other outputs");
+  }
+  if (outputs.state &&
+      !std::holds_alternative<LinearNormalizer>(spec.normalizer)) {
+    return FieldError("outputs", "the state of a spec that has none",
+                      "spec.normalizer.linear, or other outputs");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Problem> MakeProblem(const AttentionSpec& spec,
@@ -181,7 +196,7 @@ absl::StatusOr<Problem> MakeProblem(const AttentionSpec& spec,
                      shape->q_length),
         CheckLengths(args.kv_lengths, "kv_lengths", shape->batch,
                      shape->kv_length),
-        CheckSpec(spec, shape->q_heads)}) {
+        CheckSpec(spec, shape->q_heads), CheckOutputs(spec, outputs)}) {
     if (!status.ok()) return status;
   }
   Problem problem;

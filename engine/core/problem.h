@@ -18,13 +18,15 @@ struct OutputSelection {
   bool logits = false;
   bool masked_logits = false;
   bool weights = false;
+  bool dropout_keep = false;
+  bool state = false;
 
   friend bool operator==(const OutputSelection&,
                          const OutputSelection&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const OutputSelection& o) {
     return H::combine(std::move(h), o.output, o.logits, o.masked_logits,
-                      o.weights);
+                      o.weights, o.dropout_keep, o.state);
   }
 };
 

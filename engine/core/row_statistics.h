@@ -10,6 +10,8 @@ namespace attn {
 struct RowStatistics {
   // Natural logarithm of the sum of exponentials over the visible keys.
   double lse = -__builtin_huge_val();
+  // The same with the sinks of the normalizer; equal to lse without one.
+  double lse_with_sink = -__builtin_huge_val();
   // Shannon entropy of the weights in nats; exactly 0 for one-hot.
   double entropy = 0;
   double peak_weight = 0;

@@ -24,7 +24,7 @@ class RowSlot {
                                 block.head * tensor.strides[1] +
                                 (block.row_begin + row) * tensor.strides[2])) {}
 
-  const std::byte* data() const { return data_; }
+  std::byte* data() const { return data_; }
   int64_t stride() const { return stride_; }
 
   template <typename T>
@@ -124,10 +124,35 @@ RowStatistics* BlockWriter<T>::statistics() const {
 
 template <typename T>
 void BlockWriter<T>::Lse() const {
-  const MutableTensorView& tensor = call_.outputs.lse;
-  if (!tensor.wanted()) return;
+  const MutableTensorView& keys = call_.outputs.lse;
+  const MutableTensorView& with_sink = call_.outputs.lse_with_sink;
   for (int64_t r = 0; r < block_.rows; ++r) {
-    RowSlot(tensor, block_, r).Put(&statistics()[r].lse, 1);
+    if (keys.wanted()) RowSlot(keys, block_, r).Put(&statistics()[r].lse, 1);
+    if (with_sink.wanted()) {
+      RowSlot(with_sink, block_, r).Put(&statistics()[r].lse_with_sink, 1);
+    }
+  }
+}
+
+template <typename T>
+void BlockWriter<T>::DropoutKeep(const CallView& view,
+                                 const Dropout& dropout) const {
+  const MutableTensorView& tensor = call_.outputs.dropout_keep;
+  if (!tensor.wanted()) return;
+  uint8_t keep[kAtOnce];
+  for (int64_t r = 0; r < block_.rows; ++r) {
+    std::byte* to = RowSlot(tensor, block_, r).data();
+    TileBounds part = {.batch = block_.batch,
+                       .head = block_.head,
+                       .row_begin = block_.row_begin + r,
+                       .rows = 1};
+    for (; part.key_begin < tensor.shape[3]; part.key_begin += kAtOnce) {
+      part.keys = std::min(kAtOnce, tensor.shape[3] - part.key_begin);
+      dropout.Keep(view, part, keep);
+      for (int64_t j = 0; j < part.keys; ++j) {
+        to[(part.key_begin + j) * tensor.strides[3]] = std::byte{keep[j]};
+      }
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "engine/kernels/dropout.h"
 #include "engine/kernels/kernel.h"
 #include "engine/kernels/partition.h"
 #include "engine/tile/tile.h"
@@ -29,7 +30,12 @@ class BlockWriter {
   // or NaN once rounded to the output's type. Uses `rows` as scratch.
   void Output(T* rows) const;
 
-  // The block's row statistics, of which lse is an output of its own.
+  // The keep mask of all rows and keys, those beyond the lengths too: what
+  // `dropout` makes of their indices.
+  void DropoutKeep(const CallView& view, const Dropout& dropout) const;
+
+  // The block's row statistics, of which lse and lse_with_sink are outputs of
+  // their own.
   RowStatistics* statistics() const;
   void Lse() const;
 

@@ -1,4 +1,5 @@
 #include "engine/kernels/kernel.h"
+#include "engine/kernels/linear.h"
 #include "engine/kernels/reference.h"
 #include "engine/kernels/rowwise.h"
 
@@ -6,6 +7,7 @@ namespace attn {
 
 absl::Span<const Kernel* const> KernelTable() {
   static const Kernel* const kKernels[] = {
+      &LinearKernel(),
       &RowwiseKernel(),
       &ReferenceKernel(),
   };

@@ -8,9 +8,13 @@
 #include "absl/status/statusor.h"
 #include "engine/biases/bias.h"
 #include "engine/core/problem.h"
+#include "engine/kernels/dropout.h"
 #include "engine/masks/mask.h"
 #include "engine/normalizers/normalizer.h"
+#include "engine/programs/program.h"
 #include "engine/scores/score.h"
+#include "engine/sparsifiers/sparsifier.h"
+#include "engine/transforms/transform.h"
 
 namespace attn {
 
@@ -22,7 +26,7 @@ absl::Status ValidateStages(const Problem& problem);
 // "dot * 0.125 -> + alibi -> causal(bottom_right) -> softmax".
 std::string DescribeStages(const Problem& problem);
 
-// The multiplier of <q, k>.
+// The multiplier of the score, but for a learned scale's factor.
 double EffectiveScale(const Problem& problem);
 
 // Immutable. Thread-safe.
@@ -34,25 +38,64 @@ class Pipeline {
   const Score& score() const { return *score_; }
   const Normalizer& normalizer() const { return *normalizer_; }
 
+  // Whether rows of a side change before they are compared, and the width they
+  // then have.
+  bool prepares(Side side) const;
+  int64_t prepared_width() const { return score_->prepared_width(); }
+  // Transforms `rows` in place and prepares them for the score. The result is
+  // `rows` or `prepared` [span.count, prepared_width()].
+  template <typename T>
+  T* Prepare(const CallView& call, Side side, const RowSpan& span, T* rows,
+             T* prepared) const;
+
   // Keys that some row of `rows` may attend, lengths included: the
   // intersection of the masks' hulls.
   KeyRange VisibleKeys(const CallView& call, const TileBounds& rows) const;
 
-  // Softcap, biases, masks, lengths and temperature on a tile of scaled
-  // scores, in that order.
-  void Finish(const CallView& call, const Tile<float>& tile) const;
-  void Finish(const CallView& call, const Tile<double>& tile) const;
+  // Softcap, biases, score program, masks, lengths, temperature and sparsifiers
+  // on a tile of scaled scores, in that order. With sparsifiers the tile holds
+  // every visible key of its rows, and `scratch` has room for a row of it.
+  void Finish(const CallView& call, const Tile<float>& tile,
+              float* scratch) const;
+  void Finish(const CallView& call, const Tile<double>& tile,
+              double* scratch) const;
+  bool has_sparsifiers() const { return !sparsifiers_.empty(); }
+
+  // The weight program on normalised weights; where `logits`, what they were
+  // made from, is -infinity, the weight stays. `logits` is read only if there
+  // is a program.
+  void FinishWeights(const CallView& call, const Tile<float>& weights,
+                     const Tile<float>& logits) const;
+  void FinishWeights(const CallView& call, const Tile<double>& weights,
+                     const Tile<double>& logits) const;
+  // Null: none.
+  const Program* score_program() const { return score_program_.get(); }
+  const Program* weight_program() const { return weight_program_.get(); }
+
+  // For the weights once they have been written out.
+  const Dropout& dropout() const { return dropout_; }
+  // For the output.
+  const HeadGate& head_gate() const { return head_gate_; }
 
  private:
   template <typename T>
-  void FinishTile(const CallView& call, const Tile<T>& tile) const;
+  void FinishTile(const CallView& call, const Tile<T>& tile, T* scratch) const;
+  // Divides by the temperature.
+  template <typename T>
+  void Cool(const Tile<T>& tile) const;
 
+  std::vector<std::unique_ptr<Transform>> transforms_;
   std::unique_ptr<Score> score_;
   double softcap_ = 0;  // 0: off
   std::vector<std::unique_ptr<Bias>> biases_;
+  std::unique_ptr<const Program> score_program_;
   std::vector<std::unique_ptr<Mask>> masks_;
   std::vector<double> temperatures_;
+  std::vector<std::unique_ptr<Sparsifier>> sparsifiers_;
   std::unique_ptr<Normalizer> normalizer_;
+  std::unique_ptr<const Program> weight_program_;
+  Dropout dropout_;
+  HeadGate head_gate_;
 };
 
 }  // namespace attn

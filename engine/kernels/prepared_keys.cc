@@ -25,21 +25,26 @@ void CleanRows(float* rows, int64_t count, int64_t width) {
 
 }  // namespace
 
-PreparedKeys::PreparedKeys(const Problem& problem, int64_t chunk_keys)
+PreparedKeys::PreparedKeys(const Problem& problem, const Pipeline& pipeline,
+                           int64_t chunk_keys)
     : shape_(problem.shape),
-      widen_(problem.dtype != DType::kF32),
+      pipeline_(pipeline),
+      widen_keys_(problem.dtype != DType::kF32 ||
+                  pipeline.prepares(Side::kKey) || !pipeline.score().is_dot()),
+      widen_values_(problem.dtype != DType::kF32),
+      key_width_(pipeline.prepared_width()),
       chunks_(problem.shape, chunk_keys),
       chunk_flags_bytes_(Arena::Padded(static_cast<size_t>(chunks_.count()) *
                                        sizeof(int64_t))) {
   const auto keys =
       static_cast<size_t>(shape_.batch * shape_.kv_heads * shape_.kv_length);
-  const auto bytes = [&](int64_t width) {
-    return widen_ ? Arena::Padded(keys * static_cast<size_t>(width) *
-                                  sizeof(float))
-                  : 0;
+  const auto bytes = [&](bool widen, int64_t width) {
+    return widen ? Arena::Padded(keys * static_cast<size_t>(width) *
+                                 sizeof(float))
+                 : 0;
   };
-  keys_bytes_ = bytes(shape_.qk_dim);
-  values_bytes_ = bytes(shape_.v_dim);
+  keys_bytes_ = bytes(widen_keys_, key_width_);
+  values_bytes_ = bytes(widen_values_, shape_.v_dim);
   key_flags_bytes_ = Arena::Padded(keys);
 }
 
@@ -49,7 +54,7 @@ size_t PreparedKeys::call_scratch_bytes() const {
 
 int64_t PreparedKeys::chunk_elements() const {
   return std::min(chunks_.chunk_keys(), shape_.kv_length) *
-         std::max(shape_.qk_dim, shape_.v_dim);
+         std::max({shape_.k_dim, key_width_, shape_.v_dim});
 }
 
 float* PreparedKeys::WideKeys(const KernelCall& call,
@@ -57,7 +62,7 @@ float* PreparedKeys::WideKeys(const KernelCall& call,
   const int64_t key =
       (part.batch * shape_.kv_heads + part.kv_head) * shape_.kv_length +
       part.key_begin;
-  return reinterpret_cast<float*>(call.scratch) + key * shape_.qk_dim;
+  return reinterpret_cast<float*>(call.scratch) + key * key_width_;
 }
 
 float* PreparedKeys::WideValues(const KernelCall& call,
@@ -95,12 +100,17 @@ void PreparedKeys::Prepare(const KernelCall& call, int64_t job,
 int64_t PreparedKeys::PrepareKeys(const KernelCall& call, const KeyChunk& chunk,
                                   float* scratch) const {
   const HeadRows k(call.args->k, chunk.batch, chunk.kv_head);
-  if (!widen_) {
+  if (!widen_keys_) {
     return CountNonFiniteRows(k, chunk.key_begin, chunk.keys, scratch);
   }
   float* wide = WideKeys(call, chunk);
-  k.Load(chunk.key_begin, chunk.keys, wide);
-  return CountNonFinite(wide, chunk.keys * shape_.qk_dim);
+  k.Load(chunk.key_begin, chunk.keys, scratch);
+  const int64_t found = CountNonFinite(scratch, chunk.keys * shape_.k_dim);
+  const RowSpan span{chunk.batch, chunk.kv_head, chunk.key_begin, chunk.keys};
+  const float* rows =
+      pipeline_.Prepare({shape_, *call.args}, Side::kKey, span, scratch, wide);
+  if (rows == scratch) std::copy_n(rows, chunk.keys * key_width_, wide);
+  return found;
 }
 
 int64_t PreparedKeys::PrepareValues(const KernelCall& call,
@@ -108,7 +118,7 @@ int64_t PreparedKeys::PrepareValues(const KernelCall& call,
                                     float* scratch) const {
   const HeadRows v(call.args->v, chunk.batch, chunk.kv_head);
   int64_t found = 0;
-  if (widen_) {
+  if (widen_values_) {
     float* wide = WideValues(call, chunk);
     v.Load(chunk.key_begin, chunk.keys, wide);
     found = CountNonFinite(wide, chunk.keys * shape_.v_dim);
@@ -122,26 +132,27 @@ int64_t PreparedKeys::PrepareValues(const KernelCall& call,
     v.Load(key, 1, scratch);
     flags[key] = Clean(scratch, shape_.v_dim) ? 1 : 0;
   }
-  if (widen_) CleanRows(WideValues(call, chunk), chunk.keys, shape_.v_dim);
+  if (widen_values_)
+    CleanRows(WideValues(call, chunk), chunk.keys, shape_.v_dim);
   return found;
 }
 
 bool PreparedKeys::KeysInPlace(const KernelCall& call) const {
-  return widen_ || HeadRows(call.args->k, 0, 0).is_matrix();
+  return widen_keys_ || HeadRows(call.args->k, 0, 0).is_matrix();
 }
 
 ConstMatrix PreparedKeys::Keys(const KernelCall& call, const KeyChunk& part,
                                float* scratch) const {
-  if (widen_) return {WideKeys(call, part), shape_.qk_dim};
+  if (widen_keys_) return {WideKeys(call, part), key_width_};
   const HeadRows k(call.args->k, part.batch, part.kv_head);
   if (k.is_matrix()) return k.MatrixFrom(part.key_begin);
   k.Load(part.key_begin, part.keys, scratch);
-  return {scratch, shape_.qk_dim};
+  return {scratch, key_width_};
 }
 
 ConstMatrix PreparedKeys::Values(const KernelCall& call, const KeyChunk& part,
                                  float* scratch) const {
-  if (widen_) return {WideValues(call, part), shape_.v_dim};
+  if (widen_values_) return {WideValues(call, part), shape_.v_dim};
   const HeadRows v(call.args->v, part.batch, part.kv_head);
   const bool clean = ChunkIsClean(call, part);
   if (clean && v.is_matrix()) return v.MatrixFrom(part.key_begin);

@@ -6,22 +6,28 @@
 #include "engine/kernels/head_rows.h"
 #include "engine/kernels/kernel.h"
 #include "engine/kernels/partition.h"
+#include "engine/kernels/pipeline.h"
 
 namespace attn {
 
-// 16-bit K and V are widened to f32 in the call's scratch. Every V is searched
-// for elements that are infinite or NaN: 0 * NaN is NaN, so that a product
-// over all keys would carry them from a key of weight 0 to the output. Such a
-// chunk's matrix has 0 in their place, and the kernel adds their terms itself.
+// 16-bit K and V are widened to f32 in the call's scratch, and so are keys that
+// the pipeline transforms or projects, or whose score is no matrix product.
+// Every V is searched for elements that are infinite or NaN: 0 * NaN is NaN, so
+// that a product over all keys would carry them from a key of weight 0 to the
+// output. Such a chunk's matrix has 0 in their place, and the kernel adds their
+// terms itself.
 //
 // Used in two phases: Prepare() for each chunk, then the rest. Thread-safe:
 // const; chunks are disjoint.
 class PreparedKeys {
  public:
-  PreparedKeys(const Problem& problem, int64_t chunk_keys);
+  // Borrows `pipeline`.
+  PreparedKeys(const Problem& problem, const Pipeline& pipeline,
+               int64_t chunk_keys);
 
   const KeyChunks& chunks() const { return chunks_; }
   size_t call_scratch_bytes() const;
+  int64_t key_width() const { return key_width_; }
   // Elements of the `scratch` that Prepare(), Keys() and Values() take.
   int64_t chunk_elements() const;
 
@@ -55,7 +61,11 @@ class PreparedKeys {
                         float* scratch) const;
 
   AttentionShape shape_;
-  bool widen_;
+  const Pipeline& pipeline_;
+  bool widen_keys_;
+  bool widen_values_;
+  // Of a row of Keys().
+  int64_t key_width_;
   KeyChunks chunks_;
   // Bytes of the parts of the call's scratch.
   size_t chunk_flags_bytes_;

@@ -41,6 +41,9 @@ class ReferenceExecution final : public Execution {
   // The double-precision rows of one job.
   struct Rows {
     double* q = nullptr;
+    double* prepared_q = nullptr;
+    double* prepared_k = nullptr;
+    double* row = nullptr;     // for sparsifiers
     double* chunk = nullptr;   // of K, then of V
     double* logits = nullptr;  // [rows, Sk]
     double* final_logits = nullptr;
@@ -56,7 +59,7 @@ class ReferenceExecution final : public Execution {
                  const Tile<double>& weights) const;
 
   size_t width() const {
-    return static_cast<size_t>(std::max(shape_.qk_dim, shape_.v_dim));
+    return static_cast<size_t>(std::max(shape_.k_dim, shape_.v_dim));
   }
 
   AttentionShape shape_;
@@ -69,7 +72,10 @@ size_t ReferenceExecution::worker_scratch_bytes() const {
   const auto padded = [](int64_t rows, int64_t columns) {
     return Arena::Padded(static_cast<size_t>(rows * columns) * sizeof(double));
   };
-  return padded(kBlockRows, shape_.qk_dim) +
+  return padded(kBlockRows, shape_.q_dim) +
+         padded(kBlockRows, pipeline_.prepared_width()) +
+         padded(kChunkKeys, pipeline_.prepared_width()) +
+         padded(1, shape_.kv_length) +
          padded(kChunkKeys, static_cast<int64_t>(width())) +
          2 * padded(kBlockRows, shape_.kv_length) +
          padded(kBlockRows, shape_.v_dim);
@@ -79,7 +85,10 @@ ReferenceExecution::Rows ReferenceExecution::Allocate(Arena& arena) const {
   const auto take = [&arena](int64_t rows, int64_t columns) {
     return arena.Allocate<double>(static_cast<size_t>(rows * columns));
   };
-  return {.q = take(kBlockRows, shape_.qk_dim),
+  return {.q = take(kBlockRows, shape_.q_dim),
+          .prepared_q = take(kBlockRows, pipeline_.prepared_width()),
+          .prepared_k = take(kChunkKeys, pipeline_.prepared_width()),
+          .row = take(1, shape_.kv_length),
           .chunk = take(kChunkKeys, static_cast<int64_t>(width())),
           .logits = take(kBlockRows, shape_.kv_length),
           .final_logits = take(kBlockRows, shape_.kv_length),
@@ -132,14 +141,20 @@ void ReferenceExecution::Attend(const KernelCall& call, int64_t job,
                          block.row_begin, block.valid_rows, rows.chunk),
       std::memory_order_relaxed);
   writer.Logits(tile);
-  pipeline_.Finish(view, tile);
+  pipeline_.Finish(view, tile, rows.row);
   std::copy_n(rows.logits, block.valid_rows * tile.stride, rows.final_logits);
   writer.MaskedLogits(tile);
   pipeline_.normalizer().Normalize(view, tile, writer.statistics());
+  Tile<double> final_logits = tile;
+  final_logits.data = rows.final_logits;
+  pipeline_.FinishWeights(view, tile, final_logits);
   writer.Weights(tile);
   writer.Lse();
+  writer.DropoutKeep(view, pipeline_.dropout());
   if (!call.outputs.output.wanted()) return;
+  pipeline_.dropout().Apply(view, tile);
   AddValues(view, block, rows, tile);
+  pipeline_.head_gate().Apply(view, block, rows.output);
   writer.Output(rows.output);
 }
 
@@ -149,13 +164,21 @@ void ReferenceExecution::Score(const CallView& view, const RowBlock& block,
   const HeadRows q(view.args.q, block.batch, block.head);
   const HeadRows k(view.args.k, block.batch, block.head / shape_.group_size());
   q.Load(block.row_begin, block.valid_rows, rows.q);
+  const double* queries = pipeline_.Prepare(
+      view, Side::kQuery,
+      {block.batch, block.head, block.row_begin, block.valid_rows}, rows.q,
+      rows.prepared_q);
   Tile<double> part = tile;
   for (int64_t key = 0; key < tile.bounds.keys; key += kChunkKeys) {
     part.bounds.key_begin = key;
     part.bounds.keys = std::min(kChunkKeys, tile.bounds.keys - key);
     part.data = tile.data + key;
     k.Load(key, part.bounds.keys, rows.chunk);
-    pipeline_.score().Compute(view, rows.q, rows.chunk, part);
+    const double* keys = pipeline_.Prepare(
+        view, Side::kKey,
+        {block.batch, block.head / shape_.group_size(), key, part.bounds.keys},
+        rows.chunk, rows.prepared_k);
+    pipeline_.score().Compute(view, queries, keys, part);
   }
 }
 
@@ -181,7 +204,11 @@ void ReferenceExecution::AddValues(const CallView& view, const RowBlock& block,
 class Reference final : public Kernel {
  public:
   const char* name() const override { return "reference"; }
-  std::string WhyNot(const Problem& /*problem*/) const override { return ""; }
+  std::string WhyNot(const Problem& problem) const override {
+    return Pipeline(problem).normalizer().kind() == NormalizerKind::kRecurrent
+               ? "the normalizer has no rows of scores"
+               : "";
+  }
   std::unique_ptr<const Execution> Prepare(
       const Problem& problem) const override {
     return std::make_unique<ReferenceExecution>(problem);

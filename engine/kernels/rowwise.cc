@@ -45,7 +45,7 @@ class RowwiseExecution final : public Execution {
   explicit RowwiseExecution(const Problem& problem)
       : shape_(problem.shape),
         pipeline_(problem),
-        keys_(problem, kChunkKeys),
+        keys_(problem, pipeline_, kChunkKeys),
         blocks_(shape_, BlockRows(shape_)) {}
 
   int phase_count() const override { return 2; }
@@ -63,8 +63,11 @@ class RowwiseExecution final : public Execution {
   // The scratch of one job.
   struct Scratch {
     float* q = nullptr;
+    float* prepared_q = nullptr;
+    float* row = nullptr;  // for sparsifiers
     float* chunk = nullptr;
     float* scores = nullptr;
+    float* final_logits = nullptr;  // for a weight program
     float* output = nullptr;
     uint64_t* excluded = nullptr;
   };
@@ -79,17 +82,35 @@ class RowwiseExecution final : public Execution {
     KeyRange held;
 
     Tile<float> TileOf(KeyRange range) const;
+    Tile<float> FinalLogits() const;
     KeyChunk Part(KeyRange range, int64_t group) const {
       return {block.batch, block.head / group, range.begin,
               range.end - range.begin};
     }
   };
 
+  // Elements of Scratch::prepared_q and of Scratch::row.
+  int64_t PreparedElements() const {
+    return pipeline_.prepares(Side::kQuery)
+               ? blocks_.block_rows() * pipeline_.prepared_width()
+               : 0;
+  }
+  int64_t RowElements() const {
+    return pipeline_.has_sparsifiers() ? shape_.kv_length : 0;
+  }
+  int64_t ScoreElements() const {
+    return blocks_.block_rows() * ScoreStride(shape_.kv_length);
+  }
+  int64_t FinalLogitElements() const {
+    return pipeline_.weight_program() != nullptr ? ScoreElements() : 0;
+  }
   Scratch Allocate(Arena& arena) const;
   void Attend(const KernelCall& call, int64_t job, Arena& arena) const;
   void Weigh(const Job& job, const BlockWriter<float>& writer) const;
   ConstMatrix Queries(const Job& job) const;
-  void Score(const Job& job, ConstMatrix q, KeyRange range) const;
+  // The factor of a matrix product; 1 for other scores.
+  double ScaleOf(const Job& job) const;
+  void FillScores(const Job& job, ConstMatrix q, KeyRange range) const;
   void NoteExcluded(const Job& job, const Tile<float>& tile) const;
   void AddValues(const Job& job, const Tile<float>& weights) const;
   void AddNonFinite(const Job& job, const KeyChunk& part,
@@ -106,8 +127,9 @@ size_t RowwiseExecution::worker_scratch_bytes() const {
     return Arena::Padded(static_cast<size_t>(count) * sizeof(float));
   };
   const int64_t rows = blocks_.block_rows();
-  return floats(rows * shape_.qk_dim) + floats(keys_.chunk_elements()) +
-         floats(rows * ScoreStride(shape_.kv_length)) +
+  return floats(rows * shape_.q_dim) + floats(PreparedElements()) +
+         floats(RowElements()) + floats(keys_.chunk_elements()) +
+         floats(ScoreElements()) + floats(FinalLogitElements()) +
          floats(rows * shape_.v_dim) +
          Arena::Padded(static_cast<size_t>(shape_.kv_length) *
                        sizeof(uint64_t));
@@ -118,9 +140,12 @@ RowwiseExecution::Scratch RowwiseExecution::Allocate(Arena& arena) const {
     return arena.Allocate<float>(static_cast<size_t>(count));
   };
   const int64_t rows = blocks_.block_rows();
-  return {.q = floats(rows * shape_.qk_dim),
+  return {.q = floats(rows * shape_.q_dim),
+          .prepared_q = floats(PreparedElements()),
+          .row = floats(RowElements()),
           .chunk = floats(keys_.chunk_elements()),
-          .scores = floats(rows * ScoreStride(shape_.kv_length)),
+          .scores = floats(ScoreElements()),
+          .final_logits = floats(FinalLogitElements()),
           .output = floats(rows * shape_.v_dim),
           .excluded =
               arena.Allocate<uint64_t>(static_cast<size_t>(shape_.kv_length))};
@@ -136,6 +161,13 @@ Tile<float> RowwiseExecution::Job::TileOf(KeyRange range) const {
                  .keys = range.end - range.begin};
   tile.stride = ScoreStride(held.end - held.begin);
   tile.data = scratch.scores + (range.begin - held.begin);
+  return tile;
+}
+
+// A copy of the visible keys' tile.
+Tile<float> RowwiseExecution::Job::FinalLogits() const {
+  Tile<float> tile = TileOf(visible);
+  tile.data = scratch.final_logits;
   return tile;
 }
 
@@ -168,8 +200,12 @@ void RowwiseExecution::Attend(const KernelCall& call, int64_t job_index,
   }
   Weigh(job, writer);
   writer.Lse();
+  writer.DropoutKeep(view, pipeline_.dropout());
   if (call.outputs.output.wanted()) {
-    AddValues(job, job.TileOf(job.visible));
+    const Tile<float> weights = job.TileOf(job.visible);
+    pipeline_.dropout().Apply(view, weights);
+    AddValues(job, weights);
+    pipeline_.head_gate().Apply(view, block, scratch.output);
     writer.Output(scratch.output);
   }
 }
@@ -178,20 +214,29 @@ void RowwiseExecution::Attend(const KernelCall& call, int64_t job_index,
 void RowwiseExecution::Weigh(const Job& job,
                              const BlockWriter<float>& writer) const {
   const ConstMatrix q = Queries(job);
-  Score(job, q, job.visible);
+  FillScores(job, q, job.visible);
   if (job.call.outputs.logits.wanted()) {
     // The product of the visible keys is always one of its own, so that its
     // bits do not depend on what else is asked for.
-    Score(job, q, {job.held.begin, job.visible.begin});
-    Score(job, q, {job.visible.end, job.held.end});
+    FillScores(job, q, {job.held.begin, job.visible.begin});
+    FillScores(job, q, {job.visible.end, job.held.end});
     writer.Logits(job.TileOf(job.held));
   }
   const Tile<float> tile = job.TileOf(job.visible);
-  if (tile.bounds.keys > 0) pipeline_.Finish(job.view, tile);
+  if (tile.bounds.keys > 0) {
+    pipeline_.Finish(job.view, tile, job.scratch.row);
+  }
   writer.MaskedLogits(tile);
   NoteExcluded(job, tile);
   if (tile.bounds.keys > 0) {
+    const Tile<float> final_logits = job.FinalLogits();
+    if (pipeline_.weight_program() != nullptr) {
+      std::copy_n(tile.data,
+                  (tile.bounds.rows - 1) * tile.stride + tile.bounds.keys,
+                  final_logits.data);
+    }
     pipeline_.normalizer().Normalize(job.view, tile, writer.statistics());
+    pipeline_.FinishWeights(job.view, tile, final_logits);
   }
   writer.Weights(tile);
 }
@@ -199,31 +244,47 @@ void RowwiseExecution::Weigh(const Job& job,
 ConstMatrix RowwiseExecution::Queries(const Job& job) const {
   const HeadRows q(job.call.args->q, job.block.batch, job.block.head);
   float* rows = job.scratch.q;
-  const int64_t count = job.block.valid_rows * shape_.qk_dim;
-  q.Load(job.block.row_begin, job.block.valid_rows, rows);
-  job.call.counters->nonfinite_q.fetch_add(CountNonFinite(rows, count),
-                                           std::memory_order_relaxed);
+  const int64_t count = job.block.valid_rows;
+  q.Load(job.block.row_begin, count, rows);
+  job.call.counters->nonfinite_q.fetch_add(
+      CountNonFinite(rows, count * shape_.q_dim), std::memory_order_relaxed);
+  const RowSpan span{job.block.batch, job.block.head, job.block.row_begin,
+                     count};
+  float* prepared = pipeline_.Prepare(job.view, Side::kQuery, span, rows,
+                                      job.scratch.prepared_q);
+  const int64_t width = pipeline_.prepared_width();
   // A product with a factor of 0 need not read its operands, but 0 * NaN is
   // NaN.
-  if (pipeline_.score().scale(job.block.head) == 0) ScaleRow(rows, count, 0);
-  return {rows, shape_.qk_dim};
+  if (ScaleOf(job) == 0) ScaleRow(prepared, count * width, 0);
+  return {prepared, width};
 }
 
-void RowwiseExecution::Score(const Job& job, ConstMatrix q,
-                             KeyRange range) const {
+double RowwiseExecution::ScaleOf(const Job& job) const {
+  const Score& score = pipeline_.score();
+  return score.is_dot() ? score.scale(job.view, job.block.head) : 1;
+}
+
+void RowwiseExecution::FillScores(const Job& job, ConstMatrix q,
+                                  KeyRange range) const {
   if (range.empty()) return;
-  const double scale = pipeline_.score().scale(job.block.head);
+  const bool is_dot = pipeline_.score().is_dot();
+  const double scale = ScaleOf(job);
   const float alpha = scale == 0 ? 1.0F : static_cast<float>(scale);
   const Tile<float> tile = job.TileOf(range);
   const int64_t step =
       keys_.KeysInPlace(job.call) ? tile.bounds.keys : kChunkKeys;
   for (int64_t key = range.begin; key < range.end; key += step) {
     const KeyRange part{key, std::min(key + step, range.end)};
-    MultiplyTransposed(
-        {job.block.valid_rows, part.end - part.begin, shape_.qk_dim}, alpha, q,
-        keys_.Keys(job.call, job.Part(part, shape_.group_size()),
-                   job.scratch.chunk),
-        {tile.data + (key - range.begin), tile.stride});
+    const ConstMatrix k = keys_.Keys(
+        job.call, job.Part(part, shape_.group_size()), job.scratch.chunk);
+    if (is_dot) {
+      MultiplyTransposed(
+          {job.block.valid_rows, part.end - part.begin, keys_.key_width()},
+          alpha, q, k, {tile.data + (key - range.begin), tile.stride});
+    } else {
+      Tile<float> scored = job.TileOf(part);
+      pipeline_.score().Compute(job.view, q.data, k.data, scored);
+    }
   }
 }
 
@@ -305,7 +366,6 @@ class Rowwise final : public Kernel {
       return "accumulates in F32; F64 tensors need double";
     }
     const Pipeline pipeline(problem);
-    if (!pipeline.score().is_dot()) return "the score is no matrix product";
     if (pipeline.normalizer().kind() == NormalizerKind::kRecurrent) {
       return "the normalizer has no rows of scores";
     }

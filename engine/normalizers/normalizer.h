@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/core/call_view.h"
+#include "engine/core/gradient_sink.h"
 #include "engine/core/problem.h"
 #include "engine/core/row_statistics.h"
 #include "engine/tile/tile.h"
@@ -19,6 +20,15 @@ enum class NormalizerKind : uint8_t {
   kOnline,     // a running state that merges: softmax, sinks, sigmoid
   kRowwise,    // needs the whole row: sparsemax, entmax, top-k
   kRecurrent,  // no score matrix: linear attention
+};
+
+// What Normalize() took and gave, for the way back. `weights` has the bounds.
+struct NormalizedTile {
+  Tile<double> logits;
+  Tile<double> weights;
+  const RowStatistics* statistics = nullptr;
+  // Gradient of the rows' lse; null: none.
+  const double* lse_gradient = nullptr;
 };
 
 // One member of NormalizerSpec, bound to a problem. Thread-safe: const.
@@ -36,6 +46,14 @@ class Normalizer {
                          RowStatistics* statistics) const = 0;
   virtual void Normalize(const CallView& call, const Tile<double>& tile,
                          RowStatistics* statistics) const = 0;
+
+  // Empty: Backward() works. Otherwise why there is no gradient.
+  virtual std::string WhyNoGradient() const { return ""; }
+  // Turns the gradient of the weights, in place, into that of the final logits
+  // (0 for excluded keys), and adds the parameters' gradients to `sink`.
+  virtual void Backward(const CallView& call, const NormalizedTile& forward,
+                        const Tile<double>& gradient,
+                        const GradientSink& sink) const = 0;
 };
 
 // One row of the table.

@@ -63,7 +63,7 @@ double VisiblePairs(const Problem& problem) {
 double Flops(const Problem& problem) {
   const AttentionShape& shape = problem.shape;
   const int64_t width =
-      shape.qk_dim + (problem.outputs.output ? shape.v_dim : 0);
+      shape.k_dim + (problem.outputs.output ? shape.v_dim : 0);
   return 2 * static_cast<double>(width) * VisiblePairs(problem);
 }
 
@@ -73,9 +73,9 @@ int64_t TensorBytes(const Problem& problem) {
     return static_cast<int64_t>(SizeOf(dtype)) * count;
   };
   int64_t total = bytes(
-      problem.dtype, Count(shape, shape.q_heads, shape.q_length, shape.qk_dim) +
+      problem.dtype, Count(shape, shape.q_heads, shape.q_length, shape.q_dim) +
                          Count(shape, shape.kv_heads, shape.kv_length,
-                               shape.qk_dim + shape.v_dim));
+                               shape.k_dim + shape.v_dim));
   for (const TensorSignature& input : problem.inputs) {
     total += bytes(input.dtype, input.shape.element_count());
   }

@@ -31,12 +31,17 @@ struct WantedOutputs {
   bool weights = false;
   bool row_statistics = false;
   bool head_statistics = false;
+  bool lse_with_sink = false;
+  bool dropout_keep = false;
+  bool state = false;
 
   OutputSelection Selection() const {
     return {.output = output,
             .logits = logits,
             .masked_logits = masked_logits,
-            .weights = weights};
+            .weights = weights,
+            .dropout_keep = dropout_keep,
+            .state = state};
   }
 };
 

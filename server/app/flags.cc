@@ -95,7 +95,7 @@ std::string DescribeConfig(const std::set<std::string>& on_command_line) {
   for (const char* name : kFlags) {
     const char* source = "default";
     if (FromEnvironment(name) != nullptr) source = "environment";
-    if (on_command_line.contains(name)) source = "flag";
+    if (on_command_line.count(name) > 0) source = "flag";
     absl::StrAppend(&config, Dashed(name), "=",
                     absl::FindCommandLineFlag(name)->CurrentValue(), " (",
                     source, ")\n");
@@ -173,9 +173,8 @@ CommandLine NormalizeArguments(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     flags_ended = flags_ended || argument == "--";
     const bool first = result.arguments.empty();
-    const bool is_flag =
-        argument.size() >= 2 && argument[0] == '-' &&
-        !absl::ascii_isdigit(static_cast<unsigned char>(argument[1]));
+    const bool is_flag = argument.size() >= 2 && argument[0] == '-' &&
+                         !absl::ascii_isdigit(argument[1]);
     if (first || flags_ended || !is_flag) {
       result.arguments.push_back(argument);
       continue;

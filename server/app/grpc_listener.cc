@@ -88,15 +88,16 @@ absl::StatusOr<GrpcListener> StartGrpcListener(
 void SetServing(grpc::Server& server, bool serving) {
   grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
   health->SetServingStatus("", serving);
-  health->SetServingStatus(
-      ::attention::v1::AttentionService::service_full_name(), serving);
+  health->SetServingStatus(::attention::v1::AttentionService::service_full_name(), serving);
 }
 
 void QuietGrpc() {
   // Before any thread exists.
-  const char* asked_for =
-      std::getenv("GRPC_VERBOSITY");  // NOLINT(concurrency-mt-unsafe)
-  if (asked_for == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+  if (std::getenv("GRPC_VERBOSITY") !=
+      nullptr) {  // NOLINT(concurrency-mt-unsafe)
+    return;
+  }
+  gpr_set_log_function([](gpr_log_func_args*) {});
 }
 
 }  // namespace attn

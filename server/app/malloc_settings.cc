@@ -11,11 +11,9 @@ void TuneMalloc() {
   // Free memory at the top of the heap that is kept, and how much it grows by.
   constexpr int kTrimThreshold = 512 * kMebibyte;
   constexpr int kTopPad = 64 * kMebibyte;
-  // Before any other thread. NOLINTBEGIN(concurrency-mt-unsafe)
   mallopt(M_MMAP_THRESHOLD, kMmapThreshold);
   mallopt(M_TRIM_THRESHOLD, kTrimThreshold);
   mallopt(M_TOP_PAD, kTopPad);
-  // NOLINTEND(concurrency-mt-unsafe)
 }
 
 }  // namespace attn

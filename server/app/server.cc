@@ -36,7 +36,6 @@ EngineOptions MakeEngineOptions(const ServerOptions& options,
 std::vector<std::string> StatusCodeNames() {
   constexpr int kCodes = 17;
   std::vector<std::string> names;
-  names.reserve(kCodes);
   for (int code = 0; code < kCodes; ++code) {
     names.push_back(
         absl::StatusCodeToString(static_cast<absl::StatusCode>(code)));

@@ -11,10 +11,8 @@
 #include <utility>
 
 namespace attn {
-namespace {
 
-// Gives a file that tells of them instead.
-int BlockSignals() {
+SignalWatcher::SignalWatcher() {
   // A log or a peer that went away is an error of write(2), not our end.
   std::signal(SIGPIPE, SIG_IGN);
   sigset_t set;
@@ -22,13 +20,8 @@ int BlockSignals() {
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
-}  // namespace
-
-SignalWatcher::SignalWatcher()
-    : signals_(BlockSignals()), quit_(eventfd(0, EFD_CLOEXEC)) {
+  signals_ = signalfd(-1, &set, SFD_CLOEXEC);
+  quit_ = eventfd(0, EFD_CLOEXEC);
   thread_ = std::thread([this] { Watch(); });
 }
 

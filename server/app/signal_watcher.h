@@ -27,8 +27,8 @@ class SignalWatcher {
   void Watch();
   void Note();
 
-  const int signals_;  // signalfd
-  const int quit_;     // eventfd
+  int signals_ = -1;  // signalfd
+  int quit_ = -1;     // eventfd
   Mutex mutex_;
   CondVar changed_;
   int count_ ATTN_GUARDED_BY(mutex_) = 0;

@@ -170,7 +170,7 @@ class PrometheusMetrics : public Metrics {
     const auto found = methods_.find(method);
     if (found == methods_.end()) return;
     const Method& series = found->second;
-    if (const auto* codes = FindCodes(series, variant)) {
+    if (auto* codes = FindCodes(series, variant)) {
       if (auto* counter = FindOrOther(*codes, code)) counter->Increment();
     }
     if (auto* histogram = FindOrOther(series.durations, variant)) {

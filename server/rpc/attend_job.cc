@@ -34,9 +34,9 @@ AttendJob::AttendJob(const AttendContext& context, absl::Time deadline,
 }
 
 void AttendJob::Run(grpc::ByteBuffer& request) {
-  const absl::Status status = Receive(request);
+  absl::Status status = Receive(request);
   if (!status.ok()) {
-    Fail(status);
+    End(std::move(status), {});
     return;
   }
   scheduled_ = context_.clock.Now();
@@ -101,26 +101,26 @@ absl::Status AttendJob::Prepare() {
 void AttendJob::Start() {
   submitted_ = context_.clock.Now();
   context_.engine.Submit(plan_, call_.args, outputs_, cancellation_,
-                         [self = shared_from_this()](const CallReport& report) {
-                           self->EngineDone(report);
+                         [self = shared_from_this()](CallReport report) {
+                           self->EngineDone(std::move(report));
                          });
 }
 
 void AttendJob::Refuse(absl::Status status) {
   record_.queue = context_.clock.Now() - scheduled_;
-  Fail(status);
+  End(std::move(status), {});
 }
 
-void AttendJob::EngineDone(const CallReport& report) {
+void AttendJob::EngineDone(CallReport report) {
   context_.batcher.Finished(*this);
   NoteReport(report);
   if (!report.status.ok()) {
-    Fail(report.status);
+    End(std::move(report.status), {});
     return;
   }
   context_.observer.RowsComputed(record_.variant, report.row_statistics);
   grpc::ByteBuffer response = Encode(report);
-  End(absl::OkStatus(), response);
+  End(absl::OkStatus(), std::move(response));
 }
 
 void AttendJob::NoteReport(const CallReport& report) {
@@ -163,18 +163,13 @@ void AttendJob::FillReport(const CallReport& report,
   message.set_request_id(record_.request_id);
 }
 
-void AttendJob::Fail(const absl::Status& status) {
-  grpc::ByteBuffer nothing;
-  End(status, nothing);
-}
-
-void AttendJob::End(const absl::Status& status, grpc::ByteBuffer& response) {
+void AttendJob::End(absl::Status status, grpc::ByteBuffer response) {
   if (record_.request_id.empty()) record_.request_id = MakeRequestId();
   record_.sent_bytes = static_cast<int64_t>(response.Length());
   record_.total = context_.clock.Now() - arrived_;
   record_.status = status;
   context_.observer.Ended(record_);
-  reply_(status, response);
+  reply_(status, std::move(response));
 }
 
 }  // namespace attn

@@ -38,9 +38,7 @@ struct AttendContext {
 class AttendJob : public BatchItem,
                   public std::enable_shared_from_this<AttendJob> {
  public:
-  // Takes the response out of the buffer; it is empty if the status is not OK.
-  using Reply = std::function<void(const absl::Status& status,
-                                   grpc::ByteBuffer& response)>;
+  using Reply = std::function<void(const absl::Status&, grpc::ByteBuffer)>;
 
   // `deadline` is on the context's clock.
   AttendJob(const AttendContext& context, absl::Time deadline, Reply reply);
@@ -58,12 +56,11 @@ class AttendJob : public BatchItem,
   absl::Status Receive(grpc::ByteBuffer& request);
   absl::Status Decode(grpc::ByteBuffer& request);
   absl::Status Prepare();
-  void EngineDone(const CallReport& report);
+  void EngineDone(CallReport report);
   void NoteReport(const CallReport& report);
   grpc::ByteBuffer Encode(const CallReport& report);
   void FillReport(const CallReport& report, v1::CallReport& message) const;
-  void End(const absl::Status& status, grpc::ByteBuffer& response);
-  void Fail(const absl::Status& status);
+  void End(absl::Status status, grpc::ByteBuffer response);
 
   const AttendContext& context_;
   const Reply reply_;

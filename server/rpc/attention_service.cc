@@ -21,8 +21,8 @@ class AttendReactor : public grpc::ServerUnaryReactor {
       : job_(std::make_shared<AttendJob>(
             context, deadline,
             [this, response](const absl::Status& status,
-                             grpc::ByteBuffer& message) {
-              response->Swap(&message);
+                             grpc::ByteBuffer message) {
+              *response = std::move(message);
               Finish(ToReplyStatus(status));
             })) {}
 

@@ -10,8 +10,8 @@ namespace attn {
 namespace {
 
 uint32_t ProcessSalt() {
-  static const uint32_t kSalt = std::random_device{}();
-  return kSalt;
+  static const uint32_t salt = std::random_device{}();
+  return salt;
 }
 
 }  // namespace

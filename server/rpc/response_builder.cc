@@ -54,6 +54,12 @@ MutableTensorView* ViewOf(int field, AttentionOutputs& outputs) {
       return &outputs.logits;
     case FieldOfResponse::kMaskedLogitsFieldNumber:
       return &outputs.masked_logits;
+    case FieldOfResponse::kLseWithSinkFieldNumber:
+      return &outputs.lse_with_sink;
+    case FieldOfResponse::kDropoutKeepFieldNumber:
+      return &outputs.dropout_keep;
+    case FieldOfResponse::kStateFieldNumber:
+      return &outputs.state;
     default:
       return &outputs.weights;
   }
@@ -116,29 +122,10 @@ void FillHead(const HeadStatistics& from, v1::HeadStatistics& to) {
 ResponseBuilder::ResponseBuilder(const Plan& plan, const AttendCall& call)
     : shape_(plan.problem.shape),
       wide_(plan.problem.dtype == DType::kF64 ? DType::kF64 : DType::kF32),
-      wanted_(call.wanted),
-      message_bytes_(kHeaderBytes) {
+      wanted_(call.wanted) {
+  message_bytes_ = kHeaderBytes;
+  AddTensors(plan.problem.output_dtype, call.bshd);
   const AttentionShape& s = shape_;
-  const Shape scores = {s.batch, s.q_heads, s.q_length, s.kv_length};
-  if (wanted_.output) {
-    Add(FieldOfResponse::kOutputFieldNumber, plan.problem.output_dtype,
-        call.bshd ? Shape{s.batch, s.q_length, s.q_heads, s.v_dim}
-                  : Shape{s.batch, s.q_heads, s.q_length, s.v_dim},
-        call.bshd);
-  }
-  if (wanted_.lse) {
-    Add(FieldOfResponse::kLseFieldNumber, wide_,
-        {s.batch, s.q_heads, s.q_length}, false);
-  }
-  if (wanted_.logits) {
-    Add(FieldOfResponse::kLogitsFieldNumber, wide_, scores, false);
-  }
-  if (wanted_.masked_logits) {
-    Add(FieldOfResponse::kMaskedLogitsFieldNumber, wide_, scores, false);
-  }
-  if (wanted_.weights) {
-    Add(FieldOfResponse::kWeightsFieldNumber, wide_, scores, false);
-  }
   const int64_t heads = Multiply(s.batch, s.q_heads);
   const int64_t rows = Multiply(heads, s.q_length);
   if (wanted_.head_statistics) {
@@ -151,6 +138,39 @@ ResponseBuilder::ResponseBuilder(const Plan& plan, const AttendCall& call)
       attn::Add(message_bytes_, Multiply(rows, sizeof(RowStatistics))),
       attn::Add(Saturate(plan.execution->call_scratch_bytes()),
                 Saturate(plan.execution->worker_scratch_bytes())));
+}
+
+void ResponseBuilder::AddTensors(DType output_dtype, bool bshd) {
+  const AttentionShape& s = shape_;
+  const Shape rows = {s.batch, s.q_heads, s.q_length};
+  const Shape scores = {s.batch, s.q_heads, s.q_length, s.kv_length};
+  if (wanted_.output) {
+    Add(FieldOfResponse::kOutputFieldNumber, output_dtype,
+        bshd ? Shape{s.batch, s.q_length, s.q_heads, s.v_dim}
+             : Shape{s.batch, s.q_heads, s.q_length, s.v_dim},
+        bshd);
+  }
+  const struct {
+    bool wanted;
+    int field;
+    DType dtype;
+    Shape shape;
+  } tensors[] = {
+      {wanted_.lse, FieldOfResponse::kLseFieldNumber, wide_, rows},
+      {wanted_.logits, FieldOfResponse::kLogitsFieldNumber, wide_, scores},
+      {wanted_.masked_logits, FieldOfResponse::kMaskedLogitsFieldNumber, wide_,
+       scores},
+      {wanted_.weights, FieldOfResponse::kWeightsFieldNumber, wide_, scores},
+      {wanted_.lse_with_sink, FieldOfResponse::kLseWithSinkFieldNumber, wide_,
+       rows},
+      {wanted_.dropout_keep, FieldOfResponse::kDropoutKeepFieldNumber,
+       DType::kBool, scores},
+      {wanted_.state, FieldOfResponse::kStateFieldNumber, wide_,
+       Shape{s.batch, s.kv_heads, s.k_dim, s.v_dim}},
+  };
+  for (const auto& tensor : tensors) {
+    if (tensor.wanted) Add(tensor.field, tensor.dtype, tensor.shape, false);
+  }
 }
 
 void ResponseBuilder::Add(int field, DType dtype, Shape shape, bool bshd) {

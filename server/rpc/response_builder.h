@@ -37,6 +37,7 @@ class ResponseBuilder {
   std::vector<ResponseTensor> TakeTensors() { return std::move(tensors_); }
 
  private:
+  void AddTensors(DType output_dtype, bool bshd);
   void Add(int field, DType dtype, Shape shape, bool bshd);
   void AddRowStatistics(absl::Span<const RowStatistics> rows,
                         v1::RowStatistics& message) const;

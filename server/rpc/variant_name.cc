@@ -39,17 +39,6 @@ std::string Base(size_t score, size_t normalizer) {
   return std::string(kScores[score]) + "_" + kNormalizers[normalizer];
 }
 
-// Each name as it is, and with each suffix.
-template <typename Suffixes>
-std::vector<std::string> WithEachSuffix(const std::vector<std::string>& names,
-                                        const Suffixes& suffixes) {
-  std::vector<std::string> result = names;
-  for (const std::string& name : names) {
-    for (const char* suffix : suffixes) result.push_back(name + suffix);
-  }
-  return result;
-}
-
 }  // namespace
 
 std::string VariantName(const AttentionSpec& spec) {
@@ -59,15 +48,22 @@ std::string VariantName(const AttentionSpec& spec) {
 }
 
 std::vector<std::string> AllVariantNames() {
+  std::vector<std::string> biases = {""};
+  biases.insert(biases.end(), kBiases.begin(), kBiases.end());
+  std::vector<std::string> masks = {""};
+  masks.insert(masks.end(), kMasks.begin(), kMasks.end());
   std::vector<std::string> names;
   for (size_t score = 0; score < kScores.size(); ++score) {
     for (size_t normalizer = 0; normalizer < kNormalizers.size();
          ++normalizer) {
-      names.push_back(Base(score, normalizer));
+      for (const std::string& bias : biases) {
+        for (const std::string& mask : masks) {
+          names.push_back(Base(score, normalizer) + bias + mask);
+        }
+      }
     }
   }
-  names = WithEachSuffix(names, kBiases);
-  return WithEachSuffix(names, kMasks);
+  return names;
 }
 
 }  // namespace attn

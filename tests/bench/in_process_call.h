@@ -19,15 +19,15 @@ class InProcessCall {
   // Dies if the call fails: a fault of the benchmark's.
   void Run();
 
-  const LoadPayload& payload() const { return payload_; }
+  const Payload& payload() const { return payload_; }
   const Plan& plan() const { return *plan_; }
 
  private:
-  InProcessCall(Engine& engine, LoadPayload payload)
+  InProcessCall(Engine& engine, Payload payload)
       : engine_(engine), payload_(std::move(payload)) {}
 
   Engine& engine_;
-  LoadPayload payload_;
+  Payload payload_;
   AttentionArgs args_;
   std::shared_ptr<const Plan> plan_;
   HostTensor output_;

@@ -151,12 +151,6 @@ nlohmann::ordered_json Summarize(const Rounds& rounds, double start_ms) {
       {"echo_us", Median(rounds.tiny_echoed)},
       {"served_to_echo", MedianRatio(rounds.tiny_served, rounds.tiny_echoed)}};
   json["start_to_serving_ms"] = start_ms;
-  // So that every figure above can be worked out again.
-  json["round_medians_us"] = {{"large_in_process", rounds.large_in_process},
-                              {"large_served", rounds.large_served},
-                              {"tiny_in_process", rounds.tiny_in_process},
-                              {"tiny_served", rounds.tiny_served},
-                              {"tiny_echoed", rounds.tiny_echoed}};
   return json;
 }
 

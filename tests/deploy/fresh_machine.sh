@@ -26,8 +26,6 @@ done
 [[ "$(id -u)" == 0 ]] || fail "a chroot needs root: run it by sudo"
 
 machine="$(mktemp -d)"
-# A root folder that every user may enter.
-chmod 755 "$machine"
 clean_up() {
   umount "$machine/proc" 2>/dev/null || true
   mountpoint -q "$machine/proc" || rm -rf --one-file-system "$machine"

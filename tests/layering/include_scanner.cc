@@ -21,14 +21,14 @@ std::vector<std::string> SourceFiles(const fs::path& root,
 }
 
 std::vector<Include> ScanFile(const fs::path& root, const std::string& file) {
-  static const std::regex kDirective(
+  static const std::regex directive(
       R"re(^\s*#\s*include\s*(["<])([^">]+)[">].*)re");
   std::vector<Include> includes;
   std::ifstream stream(root / file);
   std::string text;
   for (int line = 1; std::getline(stream, text); ++line) {
     std::smatch match;
-    if (std::regex_match(text, match, kDirective)) {
+    if (std::regex_match(text, match, directive)) {
       includes.push_back({file, line, match[2].str()});
     }
   }

@@ -1,7 +1,5 @@
 // No room includes what it may not: the repository itself, and planted
 // violations, which must be caught.
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -24,9 +22,12 @@ class PlantedTree : public ::testing::Test {
  protected:
   PlantedTree()
       : root_(fs::path(::testing::TempDir()) /
-              ("attn_layering_" + std::to_string(getpid()))) {}
-
-  void TearDown() override { fs::remove_all(root_); }
+              ("layering_" + std::string(::testing::UnitTest::GetInstance()
+                                             ->current_test_info()
+                                             ->name()))) {
+    fs::remove_all(root_);
+  }
+  ~PlantedTree() override { fs::remove_all(root_); }
 
   void Plant(const std::string& file, const std::string& include) {
     fs::create_directories((root_ / file).parent_path());

@@ -110,9 +110,9 @@ void ApplyBands(const Case& tested, ServiceCall& call) {
   const json& attributes = Attributes(tested);
   const int64_t left = attributes.value("left_window_size", int64_t{-1});
   const int64_t right = attributes.value("right_window_size", int64_t{-1});
-  CaseBand band{.left = std::nullopt,
-                .right = std::nullopt,
-                .offsets = Offsets(tested, call)};
+  Band band{.left = std::nullopt,
+            .right = std::nullopt,
+            .offsets = Offsets(tested, call)};
   if (left >= 0) band.left = left;
   if (right >= 0) band.right = right;
   if (attributes.value("is_causal", int64_t{0}) != 0) {
@@ -127,7 +127,8 @@ absl::StatusOr<ServiceCall> MakeCall(const Case& tested) {
   if (!status.ok()) return status;
   const json& attributes = Attributes(tested);
   if (attributes.contains("scale")) {
-    call.spec.score = DotScore{.scale = attributes["scale"].get<double>()};
+    call.spec.score = DotScore{.scale = attributes["scale"].get<double>(),
+                               .learned_scale = std::nullopt};
   }
   const double softcap = attributes.value("softcap", 0.0);
   if (softcap != 0) call.spec.softcap = softcap;

@@ -1,7 +1,6 @@
 // What comes of one case.
 #pragma once
 
-#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,9 +13,6 @@ namespace attn {
 // of the case is here, but for those that only later calls can give.
 struct Outcome {
   TensorMap got;
-  // Those of them that travel in single precision even in a double call: row
-  // statistics.
-  std::set<std::string> single_precision;
   // The case also has gradients, which the wire cannot say.
   bool forward_only = false;
 };

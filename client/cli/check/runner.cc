@@ -23,17 +23,14 @@ std::string DescribeWorst(const std::string& tensor,
 
 // Empty: every output of the case that can be given is as wanted.
 std::string FirstMismatch(const Case& tested, const Outcome& outcome,
-                          const Service& service) {
+                          const Tolerance& tolerance) {
   for (const auto& [name, want] : tested.outputs) {
     const auto got = outcome.got.find(name);
     if (got == outcome.got.end()) {
       if (outcome.forward_only && absl::StartsWith(name, "d")) continue;
       return absl::StrCat(name, ": not given");
     }
-    const auto comparison = Compare(got->second, want,
-                                    outcome.single_precision.contains(name)
-                                        ? tested.tolerance32
-                                        : service.ToleranceOf(tested));
+    const auto comparison = Compare(got->second, want, tolerance);
     if (!comparison.ok()) {
       return absl::StrCat(name, ": ", comparison.status().message());
     }
@@ -69,7 +66,8 @@ absl::StatusOr<CaseResult> CheckCase(const std::string& folder,
   const auto outcome = RunCase(*tested, service);
   if (outcome.ok()) {
     result.forward_only = outcome->forward_only;
-    result.reason = FirstMismatch(*tested, *outcome, service);
+    result.reason =
+        FirstMismatch(*tested, *outcome, service.ToleranceOf(*tested));
     result.verdict =
         result.reason.empty() ? Verdict::kPassed : Verdict::kFailed;
     return result;
@@ -84,7 +82,7 @@ absl::StatusOr<CaseResult> CheckCase(const std::string& folder,
   return result;
 }
 
-void CheckTally::Add(const CaseResult& result) {
+void Score::Add(const CaseResult& result) {
   switch (result.verdict) {
     case Verdict::kPassed:
       ++passed_;
@@ -101,7 +99,7 @@ void CheckTally::Add(const CaseResult& result) {
   }
 }
 
-std::string CheckTally::ToString() const {
+std::string Score::ToString() const {
   std::string text;
   if (skipped_ > 0) text += "skipped, for the wire cannot say yet:\n";
   for (const auto& [reason, count] : skips_) {
@@ -116,7 +114,7 @@ std::string CheckTally::ToString() const {
   return text;
 }
 
-nlohmann::json CheckTally::ToJson() const {
+nlohmann::json Score::ToJson() const {
   nlohmann::json failures = nlohmann::json::array();
   for (const CaseResult& failure : failures_) {
     failures.push_back({{"case", failure.title}, {"reason", failure.reason}});

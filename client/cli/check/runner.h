@@ -28,7 +28,7 @@ absl::StatusOr<CaseResult> CheckCase(const std::string& folder,
                                      const Service& service);
 
 // Counts results. Thread-compatible.
-class CheckTally {
+class Score {
  public:
   void Add(const CaseResult& result);
 

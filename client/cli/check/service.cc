@@ -44,16 +44,17 @@ HostTensor ConvertInput(const HostTensor& tensor, DType dtype) {
 
 }  // namespace
 
-void ServiceCall::AddBias(HostTensor tensor) {
-  spec.biases.emplace_back(
-      DenseBias{.input = static_cast<uint32_t>(inputs.size())});
+uint32_t ServiceCall::AddInput(HostTensor tensor) {
   inputs.push_back(std::move(tensor));
+  return static_cast<uint32_t>(inputs.size() - 1);
+}
+
+void ServiceCall::AddBias(HostTensor tensor) {
+  spec.biases.emplace_back(DenseBias{.input = AddInput(std::move(tensor))});
 }
 
 void ServiceCall::AddMask(HostTensor tensor) {
-  spec.masks.emplace_back(
-      DenseMask{.input = static_cast<uint32_t>(inputs.size())});
-  inputs.push_back(std::move(tensor));
+  spec.masks.emplace_back(DenseMask{.input = AddInput(std::move(tensor))});
 }
 
 DType Service::TypeFor(const ServiceCall& call) const {
@@ -67,12 +68,7 @@ DType Service::TypeFor(const ServiceCall& call) const {
     case Precision::kF32:
       break;
   }
-  // A case may name a storage type that not all of its numbers have.
-  const DType storage = call.storage.value_or(DType::kF32);
-  for (const HostTensor* tensor : {&call.q, &call.k, &call.v}) {
-    if (!SameValues(*tensor, tensor->To(storage))) return DType::kF32;
-  }
-  return storage;
+  return call.storage.value_or(DType::kF32);
 }
 
 absl::StatusOr<TensorMap> Service::Attend(

@@ -36,6 +36,8 @@ struct ServiceCall {
                               : kv_lengths[static_cast<size_t>(b)];
   }
 
+  // Adds a tensor that stages point to; returns its index.
+  uint32_t AddInput(HostTensor tensor);
   // Adds a tensor and a stage that points to it.
   void AddBias(HostTensor tensor);
   void AddMask(HostTensor tensor);

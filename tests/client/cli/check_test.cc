@@ -119,12 +119,36 @@ TEST_F(CheckTest, MasksReachTheService) {
   EXPECT_EQ(parts.verdict, Verdict::kPassed) << parts.reason;
 }
 
+// Two keys with logits 0 and what each stage makes of them.
+TEST_F(CheckTest, NormalizersSparsityAndPatternsReachTheService) {
+  const ScratchFolder folder;
+  const std::vector<std::pair<std::string, std::vector<double>>> cases = {
+      {R"({"normalizer": {"kind": "sigmoid"}})", {3, 3}},
+      {R"({"normalizer": {"kind": "relu"}})", {0, 0}},
+      {R"({"normalizer": {"kind": "softmax_n", "n": 2}})", {1.5, 1.5}},
+      {R"({"normalizer": {"kind": "entmax", "alpha": 1.5}})", {3, 3}},
+      {R"({"sparsity": {"kind": "topk", "k": 1}})", {2, 2}},
+      {R"({"sparsity": {"kind": "threshold", "min_logit": 1}})", {0, 0}},
+      {R"({"mask": {"kind": "document", "offsets": [0, 1, 2]}})", {2, 4}},
+      {R"({"mask": {"kind": "prefix_lm", "prefix": 1}})", {2, 3}},
+      {R"({"mask": {"kind": "window", "left": 0, "right": 0,)"
+       R"( "align": "top_left", "sink_tokens": 1}})",
+       {2, 3}},
+  };
+  for (const auto& [params, out] : cases) {
+    const CaseResult result = Check(WriteCase(folder, "f/c", params, out));
+    EXPECT_EQ(result.verdict, Verdict::kPassed) << params << result.reason;
+  }
+}
+
 TEST_F(CheckTest, WhatTheWireCannotSayIsSkippedWithItsReason) {
   const ScratchFolder folder;
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"normalizer": {"kind": "sparsemax"}})", "normalizer sparsemax"},
-      {R"({"sink": {"kind": "x"}})", "sink logits"},
-      {R"({"mask": {"kind": "natten2d"}})", "mask natten2d"},
+      {R"({"normalizer": {"kind": "cubist"}})", "normalizer cubist"},
+      {R"({"score": {"kind": "cubist"}})", "score cubist"},
+      {R"({"sink": "cubist"})", "sink \"cubist\""},
+      {R"({"mask": {"kind": "cubist"}})", "mask cubist"},
+      {R"({"dropout": {"p": 0.5}})", "dropout without its keep mask"},
       {R"({"later": 1})", "parameter later"},
   };
   for (const auto& [params, reason] : cases) {
@@ -145,7 +169,7 @@ TEST_F(CheckTest, ACaseThatCannotBeReadFails) {
 }
 
 TEST(ScoreTest, EndsWithTheCountsAloneOnALine) {
-  CheckTally score;
+  Score score;
   score.Add({.title = "a",
              .verdict = Verdict::kPassed,
              .reason = "",

@@ -51,9 +51,10 @@ TEST(SpecFlagsTest, CausalTakesAnAlignmentOrNone) {
 }
 
 TEST(SpecFlagsTest, WindowsTakeDistancesOrNone) {
-  const std::vector<MaskSpec> want = {WindowMask{
-      .left = 3, .right = std::nullopt, .alignment = Alignment::kTopLeft}};
-  EXPECT_EQ(Parse({"--window", "3,none,top_left"})->spec.masks, want);
+  EXPECT_EQ(
+      Parse({"--window", "3,none,top_left"})->spec.masks,
+      std::vector<MaskSpec>{WindowMask{
+          .left = 3, .right = std::nullopt, .alignment = Alignment::kTopLeft}});
   for (const char* bad : {"3", "3,-1", "a,b", "1,2,3", "1,2,top_left,x"}) {
     EXPECT_THAT(Parse({"--window", bad}).status().ToString(),
                 HasSubstr("--window"))
@@ -64,8 +65,8 @@ TEST(SpecFlagsTest, WindowsTakeDistancesOrNone) {
 TEST(SpecFlagsTest, AlibiTakesSlopesOrNone) {
   EXPECT_EQ(Parse({"--alibi"})->spec.biases,
             std::vector<BiasSpec>{AlibiBias{}});
-  const std::vector<BiasSpec> want = {AlibiBias{.slopes = {0.5, 0.25}}};
-  EXPECT_EQ(Parse({"--alibi=0.5,0.25"})->spec.biases, want);
+  EXPECT_EQ(Parse({"--alibi=0.5,0.25"})->spec.biases,
+            std::vector<BiasSpec>{AlibiBias{{0.5, 0.25}}});
   EXPECT_FALSE(Parse({"--alibi=x"}).ok());
 }
 

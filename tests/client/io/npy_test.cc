@@ -153,9 +153,7 @@ TEST(NpyTest, NoFlippedByteCrashes) {
       bytes[at] =
           static_cast<char>(static_cast<unsigned char>(bytes[at]) ^ flip);
       const auto tensor = ParseNpy(bytes, "x.npy");
-      if (tensor.ok()) {
-        EXPECT_EQ(tensor->byte_count(), 24U);
-      }
+      if (tensor.ok()) EXPECT_EQ(tensor->byte_count(), 24U);
     }
   }
 }

@@ -25,7 +25,7 @@ std::vector<double> Doubles(const HostTensor& tensor) {
   return values;
 }
 
-oracle::Case CaseOf(const CallProfile& profile, const LoadPayload& payload) {
+oracle::Case CaseOf(const CallProfile& profile, const Payload& payload) {
   oracle::Case call;
   call.batch = profile.shape.batch;
   call.q_heads = profile.shape.q_heads;

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <new>
 #include <utility>
-#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -12,8 +11,7 @@ namespace attn {
 namespace {
 
 TEST(AlignedBufferTest, EverySizeIsAlignedAndWritable) {
-  for (const size_t size :
-       std::vector<size_t>{0, 1, 63, 64, 65, 4095, 1 << 20}) {
+  for (size_t size : {0, 1, 63, 64, 65, 4095, 1 << 20}) {
     AlignedBuffer buffer(size);
     ASSERT_NE(buffer.data(), nullptr) << size;
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kBufferAlignment, 0u)

@@ -20,7 +20,7 @@ RowStatistics Row(int64_t visible_keys, int64_t top_key, double peak_weight,
 }
 
 TEST(HeadStatisticsTest, NoRowsAndOnlyEmptyRowsHaveNoMeans) {
-  for (const size_t count : {size_t{0}, size_t{3}}) {
+  for (const size_t count : {0, 3}) {
     const HeadStatistics head = Summarize(std::vector<RowStatistics>(count));
     EXPECT_EQ(head.rows, count);
     EXPECT_EQ(head.empty_rows, count);
