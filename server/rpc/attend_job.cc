@@ -21,6 +21,16 @@ int64_t TokensOf(const AttentionShape& shape) {
   return overflow ? std::numeric_limits<int64_t>::max() / 2 : tokens;
 }
 
+absl::StatusOr<AttendCall> ReadRequest(grpc::ByteBuffer& request,
+                                       int64_t max_payload_bytes) {
+  const auto size = static_cast<int64_t>(request.Length());
+  grpc::ProtoBufferReader reader(&request);
+  if (!reader.status().ok()) {
+    return absl::InternalError("the request's bytes cannot be read");
+  }
+  return DecodeAttendRequest(reader, size, max_payload_bytes);
+}
+
 }  // namespace
 
 AttendJob::AttendJob(const AttendContext& context, absl::Time deadline,
@@ -64,12 +74,10 @@ absl::Status AttendJob::Receive(grpc::ByteBuffer& request) {
 }
 
 absl::Status AttendJob::Decode(grpc::ByteBuffer& request) {
-  const auto size = static_cast<int64_t>(request.Length());
-  grpc::ProtoBufferReader reader(&request);
-  if (!reader.status().ok()) {
-    return absl::InternalError("the request's bytes cannot be read");
-  }
-  auto call = DecodeAttendRequest(reader, size, context_.max_message_bytes);
+  auto call = ReadRequest(request, context_.max_message_bytes);
+  // The payloads have been gathered; keeping the slices would double the
+  // memory of a call while it waits and runs.
+  request.Clear();
   if (!call.ok()) return call.status();
   call_ = *std::move(call);
   record_.request_id = call_.request_id;

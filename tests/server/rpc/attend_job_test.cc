@@ -1,0 +1,186 @@
+// A call without a transport: what the thread sanitizer can see whole.
+#include "server/rpc/attend_job.h"
+
+#include <atomic>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/runtime/mutex.h"
+#include "gtest/gtest.h"
+#include "server/batching/refusal.h"
+#include "server/rpc/byte_buffer.h"
+#include "tests/server/rpc/null_metrics.h"
+
+namespace attn {
+namespace {
+
+namespace wire = ::attention::v1;
+
+// The reply to one job. Thread-safe.
+class ReplyBox {
+ public:
+  AttendJob::Reply Callback() {
+    return [this](const absl::Status& status, grpc::ByteBuffer& response) {
+      MutexLock lock(mutex_);
+      ++count_;
+      status_ = status;
+      response_.Swap(&response);
+      replied_.NotifyAll();
+    };
+  }
+
+  absl::Status Wait() {
+    MutexLock lock(mutex_);
+    while (count_ == 0) replied_.Wait(mutex_);
+    return status_;
+  }
+  int count() {
+    MutexLock lock(mutex_);
+    return count_;
+  }
+  bool Parse(wire::AttendResponse& response) {
+    MutexLock lock(mutex_);
+    return ParseMessage(response_, response);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar replied_;
+  int count_ ATTN_GUARDED_BY(mutex_) = 0;
+  absl::Status status_ ATTN_GUARDED_BY(mutex_);
+  grpc::ByteBuffer response_ ATTN_GUARDED_BY(mutex_);
+};
+
+wire::Tensor Ones(int64_t heads, int64_t length, int64_t dim) {
+  const std::vector<float> values(static_cast<size_t>(heads * length * dim), 1);
+  wire::Tensor tensor;
+  tensor.set_dtype(wire::DATA_TYPE_F32);
+  for (const int64_t extent : {int64_t{1}, heads, length, dim}) {
+    tensor.add_shape(extent);
+  }
+  tensor.mutable_data()->assign(reinterpret_cast<const char*>(values.data()),
+                                values.size() * sizeof(float));
+  return tensor;
+}
+
+grpc::ByteBuffer Request(int64_t length) {
+  constexpr int64_t kHeads = 2;
+  constexpr int64_t kDim = 8;
+  wire::AttendRequest request;
+  *request.mutable_q() = Ones(kHeads, length, kDim);
+  *request.mutable_k() = Ones(kHeads, length, kDim);
+  *request.mutable_v() = Ones(kHeads, length, kDim);
+  return ToByteBuffer(request);
+}
+
+class AttendJobTest : public ::testing::Test {
+ protected:
+  AttendJobTest() { admission_.Open(); }
+
+  std::shared_ptr<AttendJob> Make(ReplyBox& box, absl::Duration patience) {
+    return std::make_shared<AttendJob>(context_, clock_.Now() + patience,
+                                       box.Callback());
+  }
+
+  const Clock& clock_ = Clock::Monotonic();
+  NullMetrics metrics_;
+  const LineLog log_{LogFormat::kText, [](const std::string&) {}};
+  CallObserver observer_{{}, metrics_, log_};
+  Admission admission_{{.max_concurrent_requests = 100}, clock_};
+  // Some wait, some are refused.
+  Batcher batcher_{
+      {.max_queue_size = 3, .max_batch_tokens = 64, .on_batch = nullptr},
+      clock_};
+  Engine engine_{{.workers = 2}};
+  const AttendContext context_{.engine = engine_,
+                               .admission = admission_,
+                               .batcher = batcher_,
+                               .observer = observer_,
+                               .clock = clock_,
+                               .max_message_bytes = 1 << 20};
+};
+
+TEST_F(AttendJobTest, TheReplyIsTheMeanOfEqualValues) {
+  ReplyBox box;
+  grpc::ByteBuffer request = Request(4);
+  Make(box, absl::Minutes(1))->Run(request);
+  ASSERT_TRUE(box.Wait().ok());
+  wire::AttendResponse response;
+  ASSERT_TRUE(box.Parse(response));
+  EXPECT_EQ(response.output().data(), Ones(2, 4, 8).data());
+  EXPECT_FALSE(response.report().request_id().empty());
+}
+
+TEST_F(AttendJobTest, TheTransportsSlicesAreLetGo) {
+  ReplyBox box;
+  grpc::ByteBuffer request = Request(4);
+  Make(box, absl::Minutes(1))->Run(request);
+  EXPECT_EQ(request.Length(), 0);
+  EXPECT_TRUE(box.Wait().ok());
+}
+
+TEST_F(AttendJobTest, APlaceIsKeptAsLongAsTheJobLives) {
+  ReplyBox box;
+  grpc::ByteBuffer request = Request(4);
+  auto job = Make(box, absl::Minutes(1));
+  job->Run(request);
+  ASSERT_TRUE(box.Wait().ok());
+  EXPECT_EQ(admission_.requests(), 1);
+  job.reset();
+  EXPECT_TRUE(admission_.WaitUntilEmpty(absl::InfiniteDuration()));
+}
+
+TEST_F(AttendJobTest, AClosedGateRepliesAtOnce) {
+  admission_.Close();
+  ReplyBox box;
+  grpc::ByteBuffer request = Request(4);
+  Make(box, absl::Minutes(1))->Run(request);
+  EXPECT_EQ(RefusalOf(box.Wait()), Refusal::kDraining);
+}
+
+TEST_F(AttendJobTest, AMessageThatIsTooLongIsRefusedBeforeItIsRead) {
+  ReplyBox box;
+  const grpc::Slice slice(std::string((1 << 20) + 1, '\0'));
+  grpc::ByteBuffer request(&slice, 1);
+  Make(box, absl::Minutes(1))->Run(request);
+  EXPECT_EQ(RefusalOf(box.Wait()), Refusal::kTooLarge);
+}
+
+TEST_F(AttendJobTest, EveryJobRepliesOnceWheneverItIsCancelled) {
+  constexpr int kThreads = 4;
+  constexpr int kCalls = 100;
+  constexpr int kLongestMicroseconds = 2000;
+  std::atomic<int> served{0};
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([this, &served, i] {
+      std::minstd_rand random(i + 1);
+      for (int call = 0; call < kCalls; ++call) {
+        ReplyBox box;
+        const bool late = random() % 2 == 0;
+        auto job =
+            Make(box, late ? absl::Microseconds(random() % kLongestMicroseconds)
+                           : absl::Minutes(1));
+        grpc::ByteBuffer request = Request(1 + random() % 60);
+        job->Run(request);
+        std::thread canceller;
+        if (random() % 2 == 0)
+          canceller = std::thread([job] { job->Cancel(); });
+        served += box.Wait().ok() ? 1 : 0;
+        if (canceller.joinable()) canceller.join();
+        EXPECT_EQ(box.count(), 1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(served, 0);
+  EXPECT_TRUE(admission_.WaitUntilEmpty(absl::InfiniteDuration()));
+  EXPECT_EQ(batcher_.depth(), 0);
+  EXPECT_EQ(batcher_.running(), 0);
+  EXPECT_EQ(admission_.bytes(), 0);
+}
+
+}  // namespace
+}  // namespace attn
