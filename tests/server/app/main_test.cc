@@ -67,6 +67,8 @@ class Program {
     dup2(pipe_ends[1], STDERR_FILENO);
     close(pipe_ends[0]);
     for (const auto& [name, value] : environment) {
+      // The child of a fork has one thread.
+      // NOLINTNEXTLINE(concurrency-mt-unsafe)
       setenv(name.c_str(), value.c_str(), 1);
     }
     std::string name = ATTN_SERVER;

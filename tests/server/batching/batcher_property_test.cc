@@ -65,7 +65,8 @@ void Work(Batcher& batcher, Running& running, uint32_t seed, Items& items) {
   Items open;
   for (int step = 0; step < kSteps; ++step) {
     const bool small = random() % 2 == 0;
-    const int64_t tokens = random() % (small ? 100 : kLargest);
+    const auto tokens =
+        static_cast<int64_t>(random() % (small ? 100 : kLargest));
     items.push_back(std::make_shared<CountedItem>(tokens, running));
     open.push_back(items.back());
     batcher.Schedule(items.back());

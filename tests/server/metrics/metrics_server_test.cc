@@ -33,7 +33,6 @@ class MetricsServerTest : public ::testing::Test {
     server_ = StartMetricsServer("127.0.0.1:0", info, sources, &error);
     EXPECT_NE(server_, nullptr) << error;
   }
-  ~MetricsServerTest() override = default;
 
   Metrics& metrics() { return server_->metrics(); }
   double Value(const std::string& series) {

@@ -19,7 +19,7 @@ class ProcessStatsTest : public ::testing::Test {
   ProcessStatsTest()
       : root_(fs::path(::testing::TempDir()) /
               ("attn_process_stats_" + std::to_string(getpid()))) {}
-  ~ProcessStatsTest() override { fs::remove_all(root_); }
+  void TearDown() override { fs::remove_all(root_); }
 
   void Write(const std::string& path, const std::string& content) const {
     fs::create_directories((root_ / path).parent_path());
