@@ -1,9 +1,9 @@
 #include "client/load/load_timer.h"
 
 #include <sys/prctl.h>
-#include <time.h>
 
 #include <chrono>
+#include <ctime>
 
 namespace attn {
 namespace {

@@ -59,11 +59,11 @@ absl::StatusOr<LoadPayload> MakePayload(const CallProfile& profile,
   message.args.k = k->view();
   message.args.v = v->view();
   message.wanted.output = true;
-  grpc::ByteBuffer request = EncodeRequest(message);
+  const grpc::ByteBuffer request = EncodeRequest(message);
   return LoadPayload{.q = *std::move(q),
                      .k = *std::move(k),
                      .v = *std::move(v),
-                     .request = std::move(request)};
+                     .request = request};
 }
 
 }  // namespace

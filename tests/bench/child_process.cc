@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
+#include <stdexcept>
 
 namespace attn {
 
 ChildProcess::ChildProcess(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
@@ -29,8 +29,8 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command) {
                                 arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
-    std::fprintf(stderr, "cannot start %s: error %d\n", arguments[0], error);
-    std::exit(2);
+    throw std::runtime_error("cannot start " + command[0] + ": error " +
+                             std::to_string(error));
   }
 }
 
@@ -52,9 +52,11 @@ std::string FreeLoopbackAddress() {
   name.sin_family = AF_INET;
   name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(name);
-  bind(fd, reinterpret_cast<sockaddr*>(&name), size);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size);
+  const bool bound =
+      bind(fd, reinterpret_cast<sockaddr*>(&name), size) == 0 &&
+      getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) == 0;
   close(fd);
+  if (!bound) throw std::runtime_error("no free port on the loopback");
   return "127.0.0.1:" + std::to_string(ntohs(name.sin_port));
 }
 

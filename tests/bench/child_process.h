@@ -11,7 +11,7 @@ namespace attn {
 // Not thread-safe.
 class ChildProcess {
  public:
-  // Starts it with its output and its log thrown away. Dies if it cannot.
+  // Starts it with its output and its log thrown away. Throws if it cannot.
   explicit ChildProcess(const std::vector<std::string>& command);
   // Asks it to stop (SIGTERM) and waits for it.
   ~ChildProcess();

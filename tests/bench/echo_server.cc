@@ -4,8 +4,10 @@
 //   attn-echo-server ADDRESS RESPONSE_BYTES
 //
 // Each answer is the request's first RESPONSE_BYTES bytes.
-#include <signal.h>
+#include <pthread.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

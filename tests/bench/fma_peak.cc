@@ -7,6 +7,8 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
+// Highway names the inner one anew for each target.
+// NOLINTNEXTLINE(modernize-concat-nested-namespaces)
 namespace attn {
 namespace HWY_NAMESPACE {
 namespace {

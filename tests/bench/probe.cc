@@ -1,8 +1,7 @@
 #include "tests/bench/probe.h"
 
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
+#include <stdexcept>
 #include <vector>
 
 #include "client/library/health_message.h"
@@ -14,9 +13,8 @@ namespace {
 constexpr int kUnmeasured = 3;
 constexpr double kNanosPerMicro = 1e3;
 
-[[noreturn]] void Die(const absl::Status& status) {
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(3);
+[[noreturn]] void Throw(const absl::Status& status) {
+  throw std::runtime_error(status.ToString());
 }
 
 }  // namespace
@@ -38,7 +36,7 @@ std::function<void()> RemoteCall(const RawChannel& channel, const char* method,
                                  const grpc::ByteBuffer& request) {
   return [channel, method, request] {
     const auto response = channel.Call(method, request, {});
-    if (!response.ok()) Die(response.status());
+    if (!response.ok()) Throw(response.status());
   };
 }
 
@@ -66,7 +64,7 @@ RawChannel ChannelTo(const std::string& address) {
   options.address = address;
   options.connection = ++connections;
   const auto channel = RawChannel::Create(options);
-  if (!channel.ok()) Die(channel.status());
+  if (!channel.ok()) Throw(channel.status());
   return *channel;
 }
 

@@ -11,14 +11,16 @@ namespace attn {
 // The median time of `calls` runs in microseconds, after a few unmeasured.
 double MedianMicros(int calls, const std::function<void()>& run);
 
-// A call that waits for its answer. Dies if it fails.
+// A call that waits for its answer. Throws if it fails, so that the servers
+// beside it are stopped on the way out.
 std::function<void()> RemoteCall(const RawChannel& channel, const char* method,
                                  const grpc::ByteBuffer& request);
 
 // Whether the server's health service says SERVING.
 bool IsServing(const RawChannel& channel);
 
-// Dies if the address cannot be meant. Each call gives a connection of its own.
+// Throws if the address cannot be meant. Each call gives a connection of its
+// own.
 RawChannel ChannelTo(const std::string& address);
 
 }  // namespace attn

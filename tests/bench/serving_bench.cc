@@ -6,9 +6,9 @@
 // each answer. Rounds are interleaved: what disturbs one disturbs all.
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <ctime>
+#include <exception>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -65,8 +65,7 @@ Started StartServing(std::vector<std::string> command, size_t address_at) {
   while (!IsServing(ChannelTo(started.address))) {
     const auto waited = std::chrono::steady_clock::now() - start;
     if (!started.process->Running() || waited > kLongestStart) {
-      std::fprintf(stderr, "%s does not serve\n", command[0].c_str());
-      std::exit(3);
+      throw std::runtime_error(command[0] + " does not serve");
     }
     std::this_thread::sleep_for(kPollEvery);
   }
@@ -129,6 +128,7 @@ Rounds RunRounds(const BenchFlags& flags) {
 
 double StartMilliseconds(const BenchFlags& flags) {
   std::vector<double> times;
+  times.reserve(static_cast<size_t>(flags.starts));
   for (int start = 0; start < flags.starts; ++start) {
     times.push_back(StartAttn(flags).milliseconds);
   }
@@ -202,4 +202,11 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace attn
 
-int main(int argc, char** argv) { return attn::Main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return attn::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "attn-serving-bench: %s\n", error.what());
+    return 1;
+  }
+}

@@ -75,7 +75,7 @@ int64_t ExactPercentile(const std::vector<int64_t>& sorted, double percentile) {
 }
 
 TEST_P(HdrHistogramTest, PercentilesAreWithinAThousandthOfTheSortedValues) {
-  for (const size_t count : {1, 2, 7, 1000, 50'000}) {
+  for (const size_t count : {1U, 2U, 7U, 1000U, 50'000U}) {
     std::vector<int64_t> values = Draw(count, count);
     const HdrHistogram histogram = Fill(values);
     std::sort(values.begin(), values.end());

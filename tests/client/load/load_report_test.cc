@@ -31,7 +31,7 @@ LoadReport Report() {
   result.answered = 160;
   result.answered_in_time = 150;
   result.errors[absl::StatusCode::kResourceExhausted] = 39;
-  for (int i = 1; i <= 200; ++i) {
+  for (int64_t i = 1; i <= 200; ++i) {
     result.latency.Record(i * 1000);
     result.service.Record(500);
     result.slip.Record(i);

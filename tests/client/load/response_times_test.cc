@@ -30,7 +30,7 @@ grpc::ByteBuffer Cut(const std::string& bytes, size_t slice_size) {
 
 TEST(ResponseTimes, AreReadHoweverTheMessageIsCut) {
   const std::string bytes = Response().SerializeAsString();
-  for (const size_t slice_size : {1, 3, 17, 100'000}) {
+  for (const size_t slice_size : {1U, 3U, 17U, 100'000U}) {
     const auto times = ReadServerTimes(Cut(bytes, slice_size));
     ASSERT_TRUE(times.has_value()) << slice_size;
     EXPECT_EQ(times->queue_ns, 1234);
