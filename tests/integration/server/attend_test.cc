@@ -107,6 +107,7 @@ TEST(Attend, GivesTheSameBitsAloneAndInCompany) {
   ASSERT_TRUE(server.Attend(request, &alone).ok());
   std::vector<std::string> outputs(kCallers);
   std::vector<std::thread> callers;
+  callers.reserve(kCallers);
   for (int caller = 0; caller < kCallers; ++caller) {
     callers.emplace_back([&server, &request, &outputs, caller] {
       wire::AttendResponse other;
@@ -131,7 +132,7 @@ struct BadRequest {
 
 const std::vector<BadRequest>& BadRequests() {
   using Request = wire::AttendRequest;
-  static const std::vector<BadRequest> requests = {
+  static const std::vector<BadRequest> kRequests = {
       {"no q", "q", [](Request& r) { r.clear_q(); }},
       {"rank", "q.shape", [](Request& r) { r.mutable_q()->add_shape(1); }},
       {"negative extent", "k.shape",
@@ -163,7 +164,7 @@ const std::vector<BadRequest>& BadRequests() {
       {"kernel", "kernel", [](Request& r) { r.set_kernel("warp"); }},
       {"request id", "request_id",
        [](Request& r) { r.set_request_id(std::string(129, 'x')); }}};
-  return requests;
+  return kRequests;
 }
 
 TEST(Attend, RefusesEachBadRequestByFieldAndServesOthers) {

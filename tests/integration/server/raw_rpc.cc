@@ -48,9 +48,10 @@ grpc::Status RawUnary(const std::shared_ptr<grpc::Channel>& channel,
   const grpc::ByteBuffer sent = ToBuffer(request);
   grpc::ByteBuffer received;
   std::promise<grpc::Status> done;
-  stub.UnaryCall(&context, method, grpc::StubOptions(), &sent, &received,
-                 [&done](grpc::Status status) { done.set_value(status); });
-  const grpc::Status status = done.get_future().get();
+  stub.UnaryCall(
+      &context, method, grpc::StubOptions(), &sent, &received,
+      [&done](const grpc::Status& status) { done.set_value(status); });
+  grpc::Status status = done.get_future().get();
   *response = ToString(received);
   return status;
 }
