@@ -38,6 +38,7 @@ build_jobs() {
 }
 
 # build_preset <preset> [target...]: configures build/<preset> and builds it.
+# ATTN_PRECOMPILE=ON is for builds from nothing.
 build_preset() {
   local preset="$1"
   local dir="$ATTN_ROOT/build/$preset"
@@ -55,7 +56,8 @@ build_preset() {
     export CMAKE_CXX_COMPILER_LAUNCHER=ccache
   fi
   say "configuring $preset"
-  (cd "$ATTN_ROOT" && run_logged cmake "${fresh[@]}" --preset "$preset")
+  (cd "$ATTN_ROOT" && run_logged cmake "${fresh[@]}" --preset "$preset" \
+    ${ATTN_PRECOMPILE:+-DATTN_PRECOMPILE="$ATTN_PRECOMPILE"})
   say "building $preset with $(build_jobs) jobs"
   (cd "$ATTN_ROOT" && cmake --build --preset "$preset" -j "$(build_jobs)" \
     ${1:+--target "$@"})

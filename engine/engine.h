@@ -18,8 +18,10 @@
 #include "absl/time/time.h"
 #include "engine/core/attention_args.h"
 #include "engine/core/attention_spec.h"
+#include "engine/core/gradients.h"
+#include "engine/core/isa_cap.h"
 #include "engine/core/problem.h"
-#include "engine/core/row_statistics.h"
+#include "engine/engine_call.h"
 #include "engine/plan/plan.h"
 #include "engine/runtime/cancellation.h"
 #include "engine/runtime/clock.h"
@@ -35,23 +37,6 @@ struct EngineOptions {
   const Clock* clock = nullptr;
 };
 
-// What a finished call knows of itself.
-struct CallReport {
-  absl::Status status;
-  // Time from Submit to the first tile, and from the first to the last.
-  absl::Duration queued;
-  absl::Duration computed;
-  // Among the rows and keys within the lengths.
-  int64_t nonfinite_q = 0;
-  int64_t nonfinite_k = 0;
-  int64_t nonfinite_v = 0;
-  int64_t nonfinite_outputs = 0;
-  // Rows that saw no key.
-  int64_t fully_masked_rows = 0;
-  // [B, Hq, Sq], empty unless the status is OK.
-  std::vector<RowStatistics> row_statistics;
-};
-
 // A name and a line of help of one member of a stage.
 struct MemberInfo {
   std::string name;
@@ -59,7 +44,8 @@ struct MemberInfo {
 };
 
 struct StageInfo {
-  std::string stage;  // "score", "bias", "mask", "normalizer"
+  // "score", "transform", "bias", "mask", "sparsifier" or "normalizer".
+  std::string stage;
   std::vector<MemberInfo> members;
 };
 
@@ -78,6 +64,12 @@ class Engine {
       const OutputSelection& outputs, DType output_dtype,
       absl::string_view kernel = "");
 
+  // Looks at the numbers of a call that must be of some range: alphas of
+  // entmax, positions in a table of angles. INVALID_ARGUMENT names the field. A
+  // call that is not checked gives NaN where they have no meaning.
+  static absl::Status CheckValues(const attn::Plan& plan,
+                                  const AttentionArgs& args);
+
   // Starts a call and returns at once. `args` and the memory behind `outputs`
   // and `cancellation` must live until `done` has returned; `done` is called
   // exactly once, on a worker.
@@ -85,12 +77,42 @@ class Engine {
               const AttentionOutputs& outputs, const Cancellation& cancellation,
               std::function<void(CallReport)> done);
 
-  // As Submit, and waits.
+  // Whether a call takes no longer than to hand it to a worker.
+  static bool IsSmall(const attn::Plan& plan);
+  // Computes a call on the calling thread, and calls its `done` there before it
+  // returns. For small calls: nobody else helps.
+  void RunHere(ForwardCall call);
+  // As Submit() for each, but the short ones (2^24 operations at most) are
+  // handed over together: a worker takes a whole one at a time. Bits are those
+  // of Submit().
+  void SubmitTogether(std::vector<ForwardCall> calls);
+
+  // As Submit, and waits. A small call is computed by the calling thread: to
+  // hand it over would take longer than the call.
   CallReport Run(std::shared_ptr<const attn::Plan> plan,
                  const AttentionArgs& args, const AttentionOutputs& outputs);
 
+  // The vector-Jacobian product of the same call: what PlanBackward() plans is
+  // run by SubmitBackward(), with the rules of Submit(). INVALID_ARGUMENT says
+  // why where a stage of the spec has no gradient. `cotangents` may be without
+  // data.
+  absl::StatusOr<std::shared_ptr<const attn::Plan>> PlanBackward(
+      const AttentionSpec& spec, const AttentionArgs& args,
+      const OutputGradients& cotangents, const GradientSelection& wanted);
+  void SubmitBackward(std::shared_ptr<const attn::Plan> plan,
+                      const AttentionArgs& args,
+                      const OutputGradients& cotangents,
+                      const InputGradients& gradients,
+                      const Cancellation& cancellation,
+                      std::function<void(CallReport)> done);
+  CallReport RunBackward(std::shared_ptr<const attn::Plan> plan,
+                         const AttentionArgs& args,
+                         const OutputGradients& cotangents,
+                         const InputGradients& gradients);
+
   int workers() const;
-  // Wall time that workers spent in tile jobs, all together.
+  // Wall time that workers spent in tile jobs, and callers in RunHere(), all
+  // together.
   absl::Duration busy_time() const;
 
  private:
@@ -102,6 +124,11 @@ class Engine {
 std::vector<StageInfo> ListStages();
 // Names of the kernels in order of preference.
 std::vector<std::string> ListKernels();
+// Leaves no wider vectors than the cap's to this process: once, before an
+// engine computes. FAILED_PRECONDITION if it is too late. Not thread-safe.
+absl::Status LimitIsa(IsaCap cap);
+// The class of machines that choose kernels alike, e.g. "avx512_bf16".
+std::string CpuClassName();
 // Instruction set in use, e.g. "AVX3_ZEN4"; and oneDNN's version.
 std::string IsaName();
 std::string OneDnnVersion();

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/attend_inputs.h"
 #include "client/cli/attend_report.h"
+#include "client/cli/call_info_flags.h"
 #include "client/cli/compare.h"
 #include "client/cli/spec_flags.h"
 #include "client/library/outputs.h"
@@ -26,6 +27,8 @@ constexpr char kFooter[] = R"(
 Examples:
   attn attend --q q.npy --k k.npy --v v.npy --causal --out out.npy
   attn attend --input qkv.npz --window 128,0 --want output,lse --out out.npz
+  attn attend --input qkv.npz --program-table table=slopes.npy \
+      --score-program 'score + table[h] * (k - q)'
   attn attend --input qkv.json --spec spec.json --json
   attn attend --input example.npz --causal --compare --heatmap --head 1 \
       --tokens tokens.json)";
@@ -35,7 +38,8 @@ struct AttendFlags {
   SpecFlags spec;
   std::vector<std::string> want;
   std::string out;
-  std::string request_id;
+  CallInfoFlags info;
+  bool stream = false;
   bool compare = false;
   double rtol = -1;
   double atol = -1;
@@ -50,12 +54,16 @@ void AddFlags(CLI::App& command, AttendFlags& flags) {
   command
       .add_option("--want", flags.want,
                   "Outputs: output, lse, logits, masked_logits, weights, "
-                  "entropy, peak_weight, top_key, visible_keys")
+                  "lse_with_sink, dropout_keep, state, entropy, peak_weight, "
+                  "top_key, visible_keys, entropy_ratio, effective_keys, "
+                  "logit_min, logit_max, logit_mean, logit_std, contribution")
       ->delimiter(',');
   command.add_option("--out", flags.out,
                      "Write the wanted outputs: .npy, .npz or .json");
-  command.add_option("--request-id", flags.request_id,
-                     "Echoed in the server's log");
+  AddCallInfoFlags(command, flags.info);
+  command.add_flag("--stream", flags.stream,
+                   "Use AttendStream: request and response may be larger than "
+                   "the server's messages");
   command.add_flag("--compare", flags.compare,
                    "Compare with the arrays output, weights, lse, entropy ... "
                    "of --input; exit 1 if they differ");
@@ -151,7 +159,7 @@ void PrintText(const AttendFlags& flags, const AttendResult& result,
     if (tensor.ok()) text += DescribeTensor(name, *tensor);
   }
   absl::StrAppend(&text, DescribeReport(result.header.report()), "\n",
-                  DescribeHeads(result.header, tokens));
+                  DescribeHeads(result.header.head_statistics(), tokens));
   if (flags.heatmap) absl::StrAppend(&text, "\n", drawing);
   if (flags.compare) text += "\n";
   bool matches = true;
@@ -190,6 +198,17 @@ ExitCode Present(const AttendFlags& flags, const GlobalOptions& options,
   return ExitCode::kOk;
 }
 
+absl::StatusOr<AttendResult> Call(const AttentionClient& client,
+                                  const AttendMessage& message, bool stream) {
+  if (!stream) return client.Attend(message);
+  const auto opened = client.OpenStream();
+  if (!opened.ok()) return opened.status();
+  auto result = (*opened)->Attend(message);
+  const absl::Status ended = (*opened)->Close();
+  if (result.ok() && !ended.ok()) return ended;
+  return result;
+}
+
 ExitCode RunAttend(const AttendFlags& flags, const GlobalOptions& options) {
   const auto inputs = ReadInputs(flags.input, flags.spec);
   if (!inputs.ok()) return ReportUsageError(inputs.status());
@@ -204,10 +223,10 @@ ExitCode RunAttend(const AttendFlags& flags, const GlobalOptions& options) {
   AttendMessage message = inputs->Message();
   message.wanted = *wanted;
   message.kernel = flags.spec.kernel;
-  message.request_id = flags.request_id;
+  ApplyCallInfo(flags.info, message);
   const auto client = ConnectTo(options);
   if (!client.ok()) return ReportUsageError(client.status());
-  const auto result = client->Attend(message);
+  const auto result = Call(*client, message, flags.stream);
   if (!result.ok()) return ReportCallError(result.status());
   return Present(flags, options, *inputs, *result, tokens);
 }

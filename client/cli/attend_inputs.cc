@@ -101,6 +101,8 @@ AttendMessage AttendInputs::Message() const {
   }
   message.args.q_lengths = q_lengths;
   message.args.kv_lengths = kv_lengths;
+  message.args.q_offsets = request.q_offsets;
+  message.args.kv_offsets = request.kv_offsets;
   message.output_dtype = request.output_dtype;
   return message;
 }

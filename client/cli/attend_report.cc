@@ -51,6 +51,21 @@ std::string KeyName(int64_t key, const std::vector<std::string>& tokens) {
   return absl::StrCat(key);
 }
 
+const char* VerdictOf(const v1::HeadStatistics& head) {
+  switch (head.dead()) {
+    case v1::DEAD_HEAD_UNSPECIFIED:
+      return "";
+    case v1::DEAD_HEAD_COLLAPSED:
+      return "collapsed";
+    case v1::DEAD_HEAD_UNINFORMATIVE:
+      return "uninformative";
+    case v1::DEAD_HEAD_CONSTANT_LOGITS:
+      return "constant";
+    default:
+      return "dead";
+  }
+}
+
 std::vector<std::string> Labels(int64_t count, int64_t all,
                                 const std::vector<std::string>& tokens) {
   std::vector<std::string> labels;
@@ -116,6 +131,17 @@ std::string DescribeTensor(const std::string& name, const HostTensor& tensor) {
   return text + "\n";
 }
 
+nlohmann::json SummaryToJson(const HostTensor& tensor) {
+  const Summary summary = Summarize(tensor);
+  const absl::Span<const int64_t> dims = tensor.shape().dims();
+  return {{"dtype", std::string(Name(tensor.dtype()))},
+          {"shape", std::vector<int64_t>(dims.begin(), dims.end())},
+          {"mean", NumberToJson(summary.mean)},
+          {"min", NumberToJson(summary.low)},
+          {"max", NumberToJson(summary.high)},
+          {"nonfinite", summary.nonfinite}};
+}
+
 std::string DescribeReport(const v1::CallReport& report) {
   const v1::Timings& timings = report.timings();
   std::string text = absl::StrFormat(
@@ -123,35 +149,42 @@ std::string DescribeReport(const v1::CallReport& report) {
       report.kernel(), FormatNumber(report.effective_scale()),
       static_cast<double>(timings.queue_ns()) / kMicro,
       static_cast<double>(timings.compute_ns()) / kMicro, report.pipeline());
-  const std::pair<const char*, int64_t> noticed[] = {
-      {"rows that see no key", report.fully_masked_rows()},
-      {"not finite in q", report.nonfinite_q()},
-      {"not finite in k", report.nonfinite_k()},
-      {"not finite in v", report.nonfinite_v()},
-      {"not finite in the output", report.nonfinite_outputs()},
-  };
-  for (const auto& [what, count] : noticed) {
-    if (count > 0) absl::StrAppend(&text, "note: ", count, " ", what, "\n");
+  if (report.nonfinite_outputs() > 0) {
+    absl::StrAppend(&text, "note: ", report.nonfinite_outputs(),
+                    " not finite in the output\n");
+  }
+  for (const v1::Warning& warning : report.warnings()) {
+    absl::StrAppend(&text, "warning: ", warning.message(), "\n");
   }
   return text;
 }
 
-std::string DescribeHeads(const v1::AttendResponse& header,
-                          const std::vector<std::string>& tokens) {
-  TextTable table({"batch", "head", "entropy", "share", "peak", "max peak",
-                   "visible", "top key", "of rows", "saturated"});
-  for (const v1::HeadStatistics& head : header.head_statistics()) {
+std::string DescribeHeads(
+    const google::protobuf::RepeatedPtrField<v1::HeadStatistics>& heads,
+    const std::vector<std::string>& tokens) {
+  TextTable table({"batch", "head", "entropy", "share", "keys", "of", "peak",
+                   "top key", "of rows", "saturated", "logits", "+-", "|w||v|",
+                   "verdict"});
+  std::string evidence;
+  for (const v1::HeadStatistics& head : heads) {
     table.AddRow({absl::StrCat(head.batch()), absl::StrCat(head.head()),
                   absl::StrFormat("%.4f", head.mean_entropy()),
                   absl::StrFormat("%.3f", head.mean_entropy_ratio()),
-                  absl::StrFormat("%.3f", head.mean_peak_weight()),
-                  absl::StrFormat("%.3f", head.max_peak_weight()),
+                  absl::StrFormat("%.1f", head.mean_effective_keys()),
                   absl::StrFormat("%.1f", head.mean_visible_keys()),
+                  absl::StrFormat("%.3f", head.mean_peak_weight()),
                   KeyName(head.top_key(), tokens),
                   absl::StrFormat("%.0f%%", 100 * head.top_key_share()),
-                  absl::StrCat(head.saturated_rows())});
+                  absl::StrFormat("%.0f%%", 100 * head.saturated_share()),
+                  absl::StrFormat("%.3g", head.logit_mean()),
+                  absl::StrFormat("%.3g", head.logit_std()),
+                  absl::StrFormat("%.3g", head.mean_contribution()),
+                  VerdictOf(head)});
+    if (head.dead() == v1::DEAD_HEAD_UNSPECIFIED) continue;
+    absl::StrAppend(&evidence, "batch ", head.batch(), " head ", head.head(),
+                    " is dead: ", head.dead_reason(), "\n");
   }
-  return table.ToString();
+  return table.ToString() + evidence;
 }
 
 absl::StatusOr<std::string> DrawHead(const AttendResult& result,
@@ -196,14 +229,7 @@ nlohmann::json AttendToJson(const AttendResult& result,
   for (const std::string& name : OutputNames()) {
     const auto tensor = OutputOf(result, name);
     if (!tensor.ok()) continue;
-    const Summary summary = Summarize(*tensor);
-    const absl::Span<const int64_t> dims = tensor->shape().dims();
-    outputs[name] = {{"dtype", std::string(Name(tensor->dtype()))},
-                     {"shape", std::vector<int64_t>(dims.begin(), dims.end())},
-                     {"mean", NumberToJson(summary.mean)},
-                     {"min", NumberToJson(summary.low)},
-                     {"max", NumberToJson(summary.high)},
-                     {"nonfinite", summary.nonfinite}};
+    outputs[name] = SummaryToJson(*tensor);
   }
   nlohmann::json heads = nlohmann::json::array();
   for (const v1::HeadStatistics& head : result.header.head_statistics()) {

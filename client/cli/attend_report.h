@@ -22,12 +22,17 @@ struct NamedComparison {
 // Shape, mean, least, greatest and first values of one tensor, in two lines.
 std::string DescribeTensor(const std::string& name, const HostTensor& tensor);
 
-// Kernel, pipeline, timings, and what was noticed.
+// Dtype, shape, mean, least and greatest value as JSON.
+nlohmann::json SummaryToJson(const HostTensor& tensor);
+
+// Kernel, pipeline, timings, and what was noticed, warnings among it.
 std::string DescribeReport(const v1::CallReport& report);
 
-// One line for each head. `tokens` name the keys; may be empty.
-std::string DescribeHeads(const v1::AttendResponse& header,
-                          const std::vector<std::string>& tokens);
+// One line for each head, and one for the evidence of each dead one. `tokens`
+// name the keys; may be empty.
+std::string DescribeHeads(
+    const google::protobuf::RepeatedPtrField<v1::HeadStatistics>& heads,
+    const std::vector<std::string>& tokens);
 
 // Which head to draw.
 struct HeadChoice {

@@ -36,9 +36,12 @@ absl::Duration GlobalOptions::deadline() const {
   return ParseTimeout(timeout).value_or(absl::ZeroDuration());
 }
 
+ClientOptions GlobalOptions::client() const {
+  return {.address = address, .deadline = deadline(), .security = security};
+}
+
 absl::StatusOr<AttentionClient> ConnectTo(const GlobalOptions& options) {
-  return AttentionClient::Connect(
-      {.address = options.address, .deadline = options.deadline()});
+  return AttentionClient::Connect(options.client());
 }
 
 ExitCode ReportCallError(const absl::Status& status) {

@@ -35,6 +35,10 @@ struct GlobalOptions {
   std::string address = "127.0.0.1:8001";
   // Deadline of each call: "30s", "500ms", or seconds.
   std::string timeout = "60s";
+  // Widest instruction set of what is computed here and not by the server.
+  std::string max_isa = "native";
+  // TLS and tokens.
+  ClientSecurity security{};
   // Print one JSON document instead of text.
   bool json = false;
   // Set by the subcommand that was given; main() runs it after parsing.
@@ -42,6 +46,8 @@ struct GlobalOptions {
 
   // Valid once the command line has been parsed.
   absl::Duration deadline() const;
+  // How every command connects.
+  ClientOptions client() const;
 };
 
 // Parses "1.5", "30s", "500ms"; > 0. INVALID_ARGUMENT names the option.

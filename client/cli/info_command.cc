@@ -1,13 +1,16 @@
 #include "client/cli/info_command.h"
 
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "client/cli/local_calibration.h"
 #include "client/cli/protobuf_json.h"
 #include "client/cli/text_table.h"
 
@@ -17,7 +20,14 @@ namespace {
 constexpr char kFooter[] = R"(
 Examples:
   attn info
+  attn info --calibrate
   attn --json info)";
+
+struct InfoFlags {
+  bool calibrate = false;
+  // Of time, for each kernel and call.
+  std::string budget = "100ms";
+};
 
 std::string DescribeServer(const v1::GetServerInfoResponse& info) {
   TextTable table({"server", ""});
@@ -45,6 +55,7 @@ std::string DescribeLimits(const v1::Limits& limits) {
   table.AddRow(
       {"concurrent requests", absl::StrCat(limits.max_concurrent_requests())});
   table.AddRow({"queue", absl::StrCat(limits.max_queue_size())});
+  table.AddRow({"calls of a stream", absl::StrCat(limits.max_stream_calls())});
   table.AddRow(
       {"default timeout", absl::StrCat(limits.default_timeout_ms(), " ms")});
   return table.ToString();
@@ -62,6 +73,52 @@ std::string DescribeStages(const v1::GetServerInfoResponse& info) {
     kernels.AddRow({kernel, ""});
   }
   return absl::StrCat(stages.ToString(), "\n", kernels.ToString());
+}
+
+std::string DescribeCalibration(const std::vector<CalibrationRow>& rows) {
+  TextTable table({"call", "chosen", "ms", "fastest", "ms", ""});
+  int wrong = 0;
+  for (const CalibrationRow& row : rows) {
+    const bool is_right = row.Loss() <= kToleratedLoss;
+    wrong += is_right ? 0 : 1;
+    const auto milliseconds = [&row](const std::string& kernel) {
+      return FormatNumber(absl::ToDoubleMilliseconds(row.times.at(kernel)));
+    };
+    table.AddRow(
+        {row.call, row.chosen, milliseconds(row.chosen), row.Fastest(),
+         milliseconds(row.Fastest()),
+         is_right ? "" : absl::StrFormat("wrong: %.2f x", row.Loss())});
+  }
+  return absl::StrCat("machine of the class ", LocalCpuClass(), "\n",
+                      table.ToString(), "the choice is wrong for ", wrong,
+                      " of ", rows.size(), " calls\n");
+}
+
+nlohmann::json CalibrationJson(const std::vector<CalibrationRow>& rows) {
+  nlohmann::json calls = nlohmann::json::array();
+  for (const CalibrationRow& row : rows) {
+    nlohmann::json times;
+    for (const auto& [kernel, time] : row.times) {
+      times[kernel] = absl::ToDoubleMilliseconds(time);
+    }
+    calls.push_back({{"call", row.call},
+                     {"chosen", row.chosen},
+                     {"fastest", row.Fastest()},
+                     {"loss", row.Loss()},
+                     {"times_ms", times}});
+  }
+  return {{"cpu_class", LocalCpuClass()}, {"calls", calls}};
+}
+
+ExitCode RunCalibration(const InfoFlags& flags, const GlobalOptions& options) {
+  const auto budget = ParseTimeout(flags.budget);
+  if (!budget.ok()) return ReportUsageError(budget.status());
+  const auto rows = Calibrate(*budget);
+  if (!rows.ok()) return ReportUsageError(rows.status());
+  std::fputs(options.json ? (CalibrationJson(*rows).dump(2) + "\n").c_str()
+                          : DescribeCalibration(*rows).c_str(),
+             stdout);
+  return ExitCode::kOk;
 }
 
 ExitCode RunInfo(const GlobalOptions& options) {
@@ -85,8 +142,20 @@ void AddInfoCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command = app.add_subcommand(
       "info", "Describe the server: version, limits, stages, kernels");
   command->footer(kFooter);
-  command->callback(
-      [&options] { options.run = [&options] { return RunInfo(options); }; });
+  auto flags = std::make_shared<InfoFlags>();
+  command->add_flag("--calibrate", flags->calibrate,
+                    "Ask no server: measure the kernels on this machine, and "
+                    "say where the engine's choice is wrong");
+  command
+      ->add_option("--budget", flags->budget,
+                   "Time of each kernel and call of --calibrate")
+      ->capture_default_str();
+  command->callback([flags, &options] {
+    options.run = [flags, &options] {
+      return flags->calibrate ? RunCalibration(*flags, options)
+                              : RunInfo(options);
+    };
+  });
 }
 
 }  // namespace attn

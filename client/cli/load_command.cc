@@ -170,7 +170,8 @@ ExitCode RunLoadCommand(const LoadFlags& flags, const GlobalOptions& global) {
   auto target = AttendTarget::Create({.address = global.address,
                                       .connections = flags.connections,
                                       .deadline = global.deadline(),
-                                      .verify_every = flags.verify_every},
+                                      .verify_every = flags.verify_every,
+                                      .security = global.security},
                                      report->profile, flags.payloads);
   if (!target.ok()) return ReportUsageError(target.status());
   if (absl::Status status = (*target)->Probe(); !status.ok()) {

@@ -16,12 +16,14 @@ namespace attn {
 namespace {
 
 constexpr int64_t kMaxSpecBytes = 16 << 20;
+constexpr char kScoreGroup[] = "Score";
+constexpr char kMaskGroup[] = "Masks";
 
 // An option whose value may be left out: "--causal", "--causal=top_left".
-void AddOptionalValue(CLI::App& command, const std::string& name,
-                      std::optional<std::string>& value,
-                      const std::string& help) {
-  command
+CLI::Option* AddOptionalValue(CLI::App& command, const std::string& name,
+                              std::optional<std::string>& value,
+                              const std::string& help) {
+  return command
       .add_option_function<std::vector<std::string>>(
           name,
           [&value](const std::vector<std::string>& given) {
@@ -72,8 +74,24 @@ absl::StatusOr<std::optional<int64_t>> ParseDistance(absl::string_view text) {
   return std::optional<int64_t>(distance);
 }
 
+absl::Status SetScale(double scale, ScoreSpec& score) {
+  return std::visit(
+      [scale](auto& member) -> absl::Status {
+        if constexpr (requires { member.scale; }) {
+          member.scale = scale;
+          return absl::OkStatus();
+        }
+        return FieldError("--scale", absl::StrCat(scale),
+                          "none: the score has no scale");
+      },
+      score);
+}
+
 absl::Status ApplyScalars(const SpecFlags& flags, AttentionSpec& spec) {
-  if (flags.scale.has_value()) spec.score = DotScore{.scale = flags.scale};
+  if (flags.scale.has_value()) {
+    absl::Status status = SetScale(*flags.scale, spec.score);
+    if (!status.ok()) return status;
+  }
   if (flags.softcap.has_value()) spec.softcap = flags.softcap;
   if (!flags.temperatures.empty()) spec.temperatures = flags.temperatures;
   if (flags.causal.has_value()) {
@@ -111,33 +129,60 @@ absl::Status AppendFiles(const std::vector<std::string>& files,
   return absl::OkStatus();
 }
 
+void AddLengthFlags(CLI::App& command, SpecFlags& flags) {
+  const struct {
+    const char* name;
+    std::vector<int64_t>& values;
+    const char* help;
+  } rows[] = {
+      {"--q-lengths", flags.q_lengths, "Valid queries, [B]"},
+      {"--kv-lengths", flags.kv_lengths, "Valid keys, [B]"},
+      {"--q-offsets", flags.q_offsets,
+       "Where sequences begin and the last ends, [B + 1]: q is [rows, Hq, D]"},
+      {"--kv-offsets", flags.kv_offsets, "The same for k and v"},
+  };
+  for (const auto& row : rows) {
+    command.add_option(row.name, row.values, row.help)
+        ->delimiter(',')
+        ->group("Lengths");
+  }
+}
+
 }  // namespace
 
 void AddSpecFlags(CLI::App& command, SpecFlags& flags) {
   command.add_option("--spec", flags.spec_file,
                      "AttentionSpec as protobuf JSON; flags below are added");
-  command.add_option("--scale", flags.scale,
-                     "Multiplies q.k; default 1/sqrt(d_k)");
-  command.add_option("--softcap", flags.softcap, "c * tanh(logits / c)");
+  AddStageFlags(command, flags.stages);
+  command
+      .add_option("--scale", flags.scale, "Multiplies q.k; default 1/sqrt(d_k)")
+      ->group(kScoreGroup);
+  command.add_option("--softcap", flags.softcap, "c * tanh(logits / c)")
+      ->group(kScoreGroup);
   command
       .add_option("--temperature", flags.temperatures,
                   "Divides the logits: one, or one for each head")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->group(kScoreGroup);
   AddOptionalValue(command, "--causal", flags.causal,
-                   "Causal mask [=top_left|bottom_right]");
-  command.add_option("--window", flags.window,
-                     "Window L,R[,top_left|bottom_right]; \"none\" is open");
+                   "Causal mask [=top_left|bottom_right]")
+      ->group(kMaskGroup);
+  command
+      .add_option("--window", flags.window,
+                  "Window L,R[,top_left|bottom_right]; \"none\" is open")
+      ->group(kMaskGroup);
   AddOptionalValue(command, "--alibi", flags.alibi,
-                   "ALiBi [=slopes, one for each head]");
-  command.add_option("--bias", flags.bias_files, "Dense bias from a file");
-  command.add_option("--mask", flags.mask_files,
-                     "Dense mask from a file; true = may attend");
+                   "ALiBi [=slopes, one for each head]")
+      ->group(kScoreGroup);
+  command.add_option("--bias", flags.bias_files, "Dense bias from a file")
+      ->group(kScoreGroup);
+  command
+      .add_option("--mask", flags.mask_files,
+                  "Dense mask from a file; true = may attend")
+      ->group(kMaskGroup);
   command.add_option("--tensor", flags.tensor_files,
                      "Tensor for the --spec file's inputs, in order");
-  command.add_option("--q-lengths", flags.q_lengths, "Valid queries, [B]")
-      ->delimiter(',');
-  command.add_option("--kv-lengths", flags.kv_lengths, "Valid keys, [B]")
-      ->delimiter(',');
+  AddLengthFlags(command, flags);
   command.add_option("--output-dtype", flags.output_dtype,
                      "f32, f16, bf16 or f64; default as q");
   command.add_option("--kernel", flags.kernel,
@@ -147,6 +192,8 @@ void AddSpecFlags(CLI::App& command, SpecFlags& flags) {
 absl::StatusOr<SpecRequest> ReadSpec(const SpecFlags& flags,
                                      const ReadOptions& options) {
   SpecRequest request;
+  request.q_offsets = flags.q_offsets;
+  request.kv_offsets = flags.kv_offsets;
   if (!flags.spec_file.empty()) {
     auto spec = ReadSpecFile(flags.spec_file);
     if (!spec.ok()) return spec.status();
@@ -155,6 +202,10 @@ absl::StatusOr<SpecRequest> ReadSpec(const SpecFlags& flags,
   absl::Status status = AppendFiles<BiasSpec>(
       flags.tensor_files, options, request.inputs, nullptr,
       [](uint32_t input) { return DenseBias{.input = input}; });
+  if (status.ok()) {
+    status =
+        ApplyStageFlags(flags.stages, options, request.spec, request.inputs);
+  }
   if (status.ok()) status = ApplyScalars(flags, request.spec);
   if (status.ok()) {
     status = AppendFiles(

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cli/stage_flags.h"
 #include "client/io/tensor_file.h"
 #include "client/library/host_tensor.h"
 #include "proto/codec/attend_codec.h"
@@ -32,6 +33,9 @@ struct SpecFlags {
   std::vector<std::string> mask_files;
   std::vector<int64_t> q_lengths;
   std::vector<int64_t> kv_lengths;
+  std::vector<int64_t> q_offsets;
+  std::vector<int64_t> kv_offsets;
+  StageFlags stages;
   std::string output_dtype;
   std::string kernel;
 };
@@ -43,6 +47,8 @@ struct SpecRequest {
   AttentionSpec spec;
   std::vector<HostTensor> inputs;
   std::optional<DType> output_dtype;
+  std::vector<int64_t> q_offsets;
+  std::vector<int64_t> kv_offsets;
 };
 
 // Reads the files that the flags name.

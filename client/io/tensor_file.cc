@@ -8,6 +8,7 @@
 #include "client/io/json_tensor.h"
 #include "client/io/npy.h"
 #include "client/io/npz.h"
+#include "client/io/safetensors.h"
 
 namespace attn {
 namespace {
@@ -61,14 +62,16 @@ constexpr FormatRow kFormats[] = {
     {".npy", ReadNpyFile, WriteNpyFile},
     {".npz", ReadNpz, WriteNpz},
     {".json", ReadJsonFile, WriteJsonFile},
+    {".safetensors", ReadSafetensors, WriteSafetensors},
 };
 
 absl::StatusOr<const FormatRow*> FormatOf(const std::string& path) {
   for (const FormatRow& row : kFormats) {
     if (absl::EndsWith(path, row.ending)) return &row;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": expected a name that ends in .npy, .npz or .json"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      path,
+      ": expected a name that ends in .npy, .npz, .json or .safetensors"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Named tensors in files, by the ending of the file's name: .npy, .npz, .json.
+// Named tensors in files, by the ending of the file's name: .npy, .npz, .json,
+// .safetensors.
 //
 // Every error is one line that says file and reason. Sizes are checked before
 // anything is allocated.

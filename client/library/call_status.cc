@@ -1,8 +1,11 @@
 #include "client/library/call_status.h"
 
+#include <algorithm>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "proto/codec/status_codec.h"
 
 namespace attn {
@@ -22,24 +25,79 @@ constexpr const char* kUnreachableWords[] = {
     "empty address list",
 };
 
-bool SaysUnreachable(const std::string& message) {
-  for (const char* words : kUnreachableWords) {
-    if (absl::StrContains(message, words)) return true;
+// How it words a server that is there, but is not the one that was meant.
+constexpr const char* kHandshakeWords[] = {
+    "handshake failed",
+    "Handshake failed",
+    "is not in peer certificate",
+};
+
+// How a server ends a connection that it does not understand, or whose
+// certificate it misses.
+constexpr const char* kHungUpWords[] = {
+    "Connection reset",
+    "Socket closed",
+    "Broken pipe",
+};
+
+// What gRPC says of a message that is too long, and what helps. The server's
+// own words name its flag.
+struct Advice {
+  const char* words;
+  const char* what_to_do;
+};
+constexpr Advice kAdvice[] = {
+    {"Sent message larger than max",
+     "no message is longer than that: send less in one call"},
+    {"Received message larger than max",
+     "of the two numbers the second is the reader's limit: ask for fewer or "
+     "smaller outputs, or raise max_response_bytes of the client"},
+    {"RST_STREAM with error code 11",
+     "the messages that the server is reading fill --max-transport-bytes: try "
+     "again later, or send less in one call"},
+};
+
+// `status` with advice, where there is any.
+grpc::Status Advise(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) {
+    return status;
   }
-  return false;
+  for (const Advice& advice : kAdvice) {
+    if (absl::StrContains(status.error_message(), advice.words)) {
+      return {status.error_code(),
+              absl::StrCat(status.error_message(), "; ", advice.what_to_do),
+              status.error_details()};
+    }
+  }
+  return status;
+}
+
+bool SaysOneOf(absl::Span<const char* const> list, absl::string_view message) {
+  return std::any_of(list.begin(), list.end(), [message](const char* words) {
+    return absl::StrContains(message, words);
+  });
 }
 
 }  // namespace
 
 absl::Status FromCallStatus(const grpc::Status& status,
                             const std::string& address) {
-  if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
-      !SaysUnreachable(status.error_message())) {
-    return FromGrpcStatus(status);
+  const std::string& said = status.error_message();
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    return FromGrpcStatus(Advise(status));
   }
+  if (SaysOneOf(kHandshakeWords, said)) {
+    return absl::UnavailableError(absl::StrCat(
+        "this client and the server at ", address, " do not agree on TLS (",
+        said, "); look at tls_ca, tls_cert and tls_server_name"));
+  }
+  if (!SaysOneOf(kUnreachableWords, said)) return FromGrpcStatus(status);
   absl::Status unreachable = absl::UnavailableError(absl::StrCat(
-      "no server answers at ", address, " (", status.error_message(),
-      "); start attn-server there, or name another address"));
+      "no server answers at ", address, " (", said,
+      "); start attn-server there, or name another address",
+      SaysOneOf(kHungUpWords, said) ? "; or only one side speaks TLS, or a "
+                                      "client certificate is asked for"
+                                    : ""));
   unreachable.SetPayload(kUnreachablePayload, absl::Cord());
   return unreachable;
 }

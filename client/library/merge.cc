@@ -1,17 +1,14 @@
 #include "client/library/merge.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/field_error.h"
+#include "engine/core/merge_partials.h"
 
 namespace attn {
 namespace {
-
-constexpr double kNoKey = -std::numeric_limits<double>::infinity();
 
 absl::Status Check(const HostTensor& outputs, const HostTensor& lses) {
   const absl::Span<const int64_t> out = outputs.shape().dims();
@@ -33,34 +30,40 @@ absl::Status Check(const HostTensor& outputs, const HostTensor& lses) {
   return absl::OkStatus();
 }
 
-// What the parts' lse of one row merge to: max + ln sum. A part's share is
-// exp(lse_p - max) / sum; exp(lse_p - lse) would lose the digits that a large
-// lse leaves no room for.
-struct MergedLse {
-  double max = kNoKey;
-  double sum = 0;
-
-  double lse() const { return std::isfinite(max) ? max + std::log(sum) : max; }
-  double ShareOf(double part) const { return std::exp(part - max) / sum; }
-};
-
-MergedLse MergeLse(const HostTensor& lses, int64_t row, int64_t rows) {
-  const int64_t parts = lses.shape()[0];
-  MergedLse merged;
-  for (int64_t p = 0; p < parts; ++p) {
-    const double lse = lses.At(p * rows + row);
-    if (std::isnan(lse)) return {lse, lse};
-    merged.max = std::max(merged.max, lse);
-  }
-  if (std::isinf(merged.max)) return merged;
-  for (int64_t p = 0; p < parts; ++p) {
-    merged.sum += std::exp(lses.At(p * rows + row) - merged.max);
-  }
-  return merged;
-}
-
 Shape DropFirst(const Shape& shape) {
   return *Shape::Create(shape.dims().subspan(1), 1, "shape");
+}
+
+template <typename T>
+void MergeRows(const HostTensor& outputs, const HostTensor& lses,
+               MergedAttention& merged) {
+  const int64_t rows = merged.lse.element_count();
+  const int64_t width = merged.output.shape()[merged.output.shape().rank() - 1];
+  std::vector<PartialRow<T>> parts(static_cast<size_t>(lses.shape()[0]));
+  T* output = merged.output.values<T>().data();
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t at = row;
+    for (PartialRow<T>& part : parts) {
+      part.lse = lses.At(at);
+      part.output = outputs.values<T>().data() + at * width;
+      at += rows;
+    }
+    merged.lse.Set(row,
+                   attn::MergePartials<T>(parts, width, output + row * width));
+  }
+}
+
+// Sinks of each row's head: lse is [..., Hq, Sq], sinks [Hq] or [Hq, n].
+absl::Status CheckSinks(const HostTensor& lse, const HostTensor& sinks) {
+  const int rank = lse.shape().rank();
+  const int sink_rank = sinks.shape().rank();
+  if (rank >= 2 && (sink_rank == 1 || sink_rank == 2) &&
+      sinks.shape()[0] == lse.shape()[rank - 2]) {
+    return absl::OkStatus();
+  }
+  return FieldError("sinks.shape", sinks.shape().ToString(),
+                    absl::StrCat("[Hq] or [Hq, n] for lse [..., Hq, Sq] = ",
+                                 lse.shape().ToString()));
 }
 
 }  // namespace
@@ -68,31 +71,39 @@ Shape DropFirst(const Shape& shape) {
 absl::StatusOr<MergedAttention> MergePartials(const HostTensor& outputs,
                                               const HostTensor& lses) {
   if (absl::Status status = Check(outputs, lses); !status.ok()) return status;
-  const int64_t parts = lses.shape()[0];
-  const int64_t rows = lses.element_count() / parts;
-  const int64_t width = outputs.shape()[outputs.shape().rank() - 1];
   MergedAttention merged{
       .output = HostTensor(outputs.dtype(), DropFirst(outputs.shape())),
       .lse = HostTensor(lses.dtype(), DropFirst(lses.shape()))};
-  std::vector<double> sums(static_cast<size_t>(width));
-  for (int64_t row = 0; row < rows; ++row) {
-    const MergedLse total = MergeLse(lses, row, rows);
-    merged.lse.Set(row, total.lse());
-    std::fill(sums.begin(), sums.end(), 0);
-    for (int64_t p = 0; p < parts; ++p) {
-      const double part = lses.At(p * rows + row);
-      if (part == kNoKey) continue;
-      const double share = total.ShareOf(part);
-      for (int64_t d = 0; d < width; ++d) {
-        sums[static_cast<size_t>(d)] +=
-            share * outputs.At((p * rows + row) * width + d);
-      }
-    }
-    for (int64_t d = 0; d < width; ++d) {
-      merged.output.Set(row * width + d, sums[static_cast<size_t>(d)]);
-    }
+  if (outputs.dtype() == DType::kF64) {
+    MergeRows<double>(outputs, lses, merged);
+  } else {
+    MergeRows<float>(outputs, lses, merged);
   }
   return merged;
+}
+
+absl::StatusOr<HostTensor> JoinSinks(const HostTensor& sinks,
+                                     MergedAttention& merged) {
+  const HostTensor& lse = merged.lse;
+  if (absl::Status status = CheckSinks(lse, sinks); !status.ok()) return status;
+  const int64_t heads = sinks.shape()[0];
+  const int64_t length = lse.shape()[lse.shape().rank() - 1];
+  const int64_t width = merged.output.shape()[merged.output.shape().rank() - 1];
+  const int64_t count = sinks.element_count() / std::max<int64_t>(heads, 1);
+  std::vector<double> own(static_cast<size_t>(count));
+  HostTensor with_sink(lse.dtype(), lse.shape());
+  for (int64_t row = 0; row < lse.element_count(); ++row) {
+    const int64_t head = row / length % heads;
+    for (int64_t i = 0; i < count; ++i) {
+      own[static_cast<size_t>(i)] = sinks.At(head * count + i);
+    }
+    const SinkJoin joined = attn::JoinSinks(lse.At(row), own);
+    with_sink.Set(row, joined.lse_with_sink);
+    for (int64_t d = row * width; d < (row + 1) * width; ++d) {
+      merged.output.Set(d, merged.output.At(d) * joined.factor);
+    }
+  }
+  return with_sink;
 }
 
 }  // namespace attn

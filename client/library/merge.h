@@ -20,4 +20,10 @@ struct MergedAttention {
 absl::StatusOr<MergedAttention> MergePartials(const HostTensor& outputs,
                                               const HostTensor& lses);
 
+// Sink logits [Hq] or [Hq, n] join the softmax of merged rows, lse [..., Hq,
+// Sq]: once, after merging, for the parts were computed without. Scales
+// merged.output; gives lse_with_sink, while merged.lse stays that of the keys.
+absl::StatusOr<HostTensor> JoinSinks(const HostTensor& sinks,
+                                     MergedAttention& merged);
+
 }  // namespace attn

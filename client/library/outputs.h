@@ -10,8 +10,10 @@
 
 namespace attn {
 
-// "output", "lse", "logits", "masked_logits", "weights", "entropy",
-// "peak_weight", "top_key", "visible_keys".
+// "output", "lse", "logits", "masked_logits", "weights", "lse_with_sink",
+// "dropout_keep", "state", "head_output"; and the row statistics "entropy",
+// "peak_weight", "top_key", "visible_keys", "entropy_ratio", "effective_keys",
+// "logit_min", "logit_max", "logit_mean", "logit_std", "contribution".
 std::vector<std::string> OutputNames();
 
 // Makes `wanted` ask for the named output. Also takes "row_statistics" and

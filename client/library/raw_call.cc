@@ -1,7 +1,9 @@
 #include "client/library/raw_call.h"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,7 +13,6 @@
 #include "client/library/call_status.h"
 #include "engine/core/field_error.h"
 #include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 
 namespace attn {
@@ -48,12 +49,11 @@ absl::Status CheckAddress(const std::string& address) {
 
 grpc::ChannelArguments ArgumentsFor(const ChannelOptions& options) {
   grpc::ChannelArguments arguments;
-  constexpr int64_t kMaxInt = std::numeric_limits<int>::max();
-  arguments.SetMaxReceiveMessageSize(
-      options.max_response_bytes > kMaxInt
-          ? -1
-          : static_cast<int>(options.max_response_bytes));
-  arguments.SetMaxSendMessageSize(-1);
+  // Lengths are ints in protobuf, so that no peer could read more.
+  constexpr int kLargest = std::numeric_limits<int>::max();
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(
+      std::min<int64_t>(options.max_response_bytes, kLargest)));
+  arguments.SetMaxSendMessageSize(kLargest);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
                    static_cast<int>(options.keepalive / absl::Milliseconds(1)));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
@@ -67,9 +67,28 @@ grpc::ChannelArguments ArgumentsFor(const ChannelOptions& options) {
   return arguments;
 }
 
+using Stub = grpc::GenericStub;
+
+// Channels with the same arguments share a connection; `use` makes a
+// difference.
+std::shared_ptr<Stub> MakeStub(const ChannelOptions& options,
+                               const ChannelSecurity& security,
+                               const char* use) {
+  grpc::ChannelArguments arguments = ArgumentsFor(options);
+  arguments.SetString("attn.use", use);
+  if (!options.security.tls_server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.security.tls_server_name);
+  }
+  // A proxy that the environment names would carry it off the machine.
+  if (security.plain_token) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return std::make_shared<Stub>(grpc::CreateCustomChannel(
+      options.address, security.credentials, arguments));
+}
+
 // What a callback call needs to live until it is done.
 struct AsyncCall {
-  grpc::ClientContext context;
+  // Holds the channel too.
+  std::optional<grpc::ClientContext> context{std::in_place};
   grpc::ByteBuffer request;
   grpc::ByteBuffer response;
   RawCallback done;
@@ -96,6 +115,20 @@ grpc::Slice BorrowedSlice(const WireChunk& chunk, std::atomic<int>& borrowed) {
           &ReleaseOne, &borrowed};
 }
 
+template <typename Result>
+absl::StatusOr<Result> DecodeWith(
+    absl::StatusOr<Result> (*decode)(
+        google::protobuf::io::ZeroCopyInputStream& stream, int64_t size),
+    const grpc::ByteBuffer& response) {
+  grpc::ByteBuffer bytes = response;  // The reader wants it mutable.
+  const auto size = static_cast<int64_t>(bytes.Length());
+  grpc::ProtoBufferReader reader(&bytes);
+  if (!reader.status().ok()) {
+    return absl::InternalError("the response cannot be read");
+  }
+  return decode(reader, size);
+}
+
 }  // namespace
 
 absl::StatusOr<RawChannel> RawChannel::Create(const ChannelOptions& options) {
@@ -110,27 +143,40 @@ absl::StatusOr<RawChannel> RawChannel::Create(const ChannelOptions& options) {
     return FieldError("keepalive", absl::FormatDuration(options.keepalive),
                       "10s or more, or servers close the connection");
   }
-  auto channel = grpc::CreateCustomChannel(options.address,
-                                           grpc::InsecureChannelCredentials(),
-                                           ArgumentsFor(options));
-  return RawChannel(options.address, std::make_shared<Stub>(channel));
+  auto security = OpenSecurity(options.security, options.address);
+  if (!security.ok()) return security.status();
+  auto small = MakeStub(options, *security, "small");
+  auto large = MakeStub(options, *security, "large");
+  return RawChannel(options.address, std::move(security->authorization),
+                    std::move(small), std::move(large));
+}
+
+void RawChannel::Authorize(grpc::ClientContext& context) const {
+  if (authorization_.empty()) return;
+  context.AddMetadata("authorization", authorization_);
 }
 
 absl::StatusOr<grpc::ByteBuffer> RawChannel::Call(
     const char* method, grpc::ByteBuffer request,
     const RawCallOptions& options) const {
-  grpc::ClientContext context;
-  context.set_deadline(DeadlineOf(options.deadline));
   grpc::CompletionQueue queue;
   grpc::ByteBuffer response;
   grpc::Status status;
-  auto call = stub_->PrepareUnaryCall(&context, method, request, &queue);
-  call->StartCall();
-  call->Finish(&response, &status, &queue);
   void* tag = nullptr;
   bool ok = false;
-  queue.Next(&tag, &ok);
-  request.Clear();
+  {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineOf(options.deadline));
+    Authorize(context);
+    auto call =
+        StubFor(request).PrepareUnaryCall(&context, method, request, &queue);
+    call->StartCall();
+    call->Finish(&response, &status, &queue);
+    queue.Next(&tag, &ok);
+    request.Clear();
+    // The call goes here: one that failed before the transport took its
+    // message keeps the message for as long as it lives.
+  }
   // A call that failed early may still be half written. Going on with the
   // queue lets the transport make progress meanwhile.
   while (options.borrowed_slices != nullptr &&
@@ -148,28 +194,45 @@ void RawChannel::CallAsync(const char* method, const grpc::ByteBuffer& request,
                            const RawCallOptions& options,
                            RawCallback done) const {
   auto call = std::make_shared<AsyncCall>();
-  call->context.set_deadline(DeadlineOf(options.deadline));
+  call->context->set_deadline(DeadlineOf(options.deadline));
+  Authorize(*call->context);
   call->request = request;
   call->done = std::move(done);
-  stub_->UnaryCall(
-      &call->context, method, grpc::StubOptions(), &call->request,
+  StubFor(request).UnaryCall(
+      &*call->context, method, grpc::StubOptions(), &call->request,
       &call->response, [call, address = address_](const grpc::Status& status) {
+        // The caller may let go of the channel as soon as it hears. If the
+        // context then were the last to hold it, on this thread of gRPC's, gRPC
+        // 1.51 would end its threads from one of them and crash.
+        call->context.reset();
         call->done(FromCallStatus(status, address), call->response);
       });
 }
 
-grpc::ByteBuffer EncodeRequest(const AttendMessage& message) {
+void RawChannel::PrepareStream(const char* method, grpc::ClientContext& context,
+                               StreamReactor* reactor) const {
+  Authorize(context);
+  large_->PrepareBidiStreamingCall(&context, method, grpc::StubOptions(),
+                                   reactor);
+}
+
+grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return {&slice, 1};
+}
+
+grpc::ByteBuffer OwnChunks(std::vector<WireChunk> chunks) {
   std::vector<grpc::Slice> slices;
-  for (WireChunk& chunk : EncodeAttendRequest(message)) {
+  for (WireChunk& chunk : chunks) {
     slices.push_back(OwnedSlice(std::move(chunk)));
   }
   return {slices.data(), slices.size()};
 }
 
-grpc::ByteBuffer BorrowRequest(const AttendMessage& message,
-                               std::atomic<int>& borrowed) {
+grpc::ByteBuffer BorrowChunks(std::vector<WireChunk> chunks,
+                              std::atomic<int>& borrowed) {
   std::vector<grpc::Slice> slices;
-  for (WireChunk& chunk : EncodeAttendRequest(message)) {
+  for (WireChunk& chunk : chunks) {
     slices.push_back(chunk.borrowed_size >= kSmallPayload
                          ? BorrowedSlice(chunk, borrowed)
                          : OwnedSlice(std::move(chunk)));
@@ -177,14 +240,17 @@ grpc::ByteBuffer BorrowRequest(const AttendMessage& message,
   return {slices.data(), slices.size()};
 }
 
+grpc::ByteBuffer EncodeRequest(const AttendMessage& message) {
+  return OwnChunks(EncodeAttendRequest(message));
+}
+
 absl::StatusOr<AttendResult> DecodeResponse(const grpc::ByteBuffer& response) {
-  grpc::ByteBuffer bytes = response;  // The reader wants it mutable.
-  const auto size = static_cast<int64_t>(bytes.Length());
-  grpc::ProtoBufferReader reader(&bytes);
-  if (!reader.status().ok()) {
-    return absl::InternalError("the response cannot be read");
-  }
-  return DecodeAttendResponse(reader, size);
+  return DecodeWith(DecodeAttendResponse, response);
+}
+
+absl::StatusOr<BackwardResult> DecodeGradientResponse(
+    const grpc::ByteBuffer& response) {
+  return DecodeWith(DecodeBackwardResponse, response);
 }
 
 }  // namespace attn

@@ -13,17 +13,28 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/library/client_security.h"
+#include "grpcpp/client_context.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/client_callback.h"
 #include "proto/codec/attend_codec.h"
+#include "proto/codec/backward_codec.h"
 
 namespace attn {
 
 inline constexpr char kAttendMethod[] = "/attention.v1.AttentionService/Attend";
+inline constexpr char kAttendBackwardMethod[] =
+    "/attention.v1.AttentionService/AttendBackward";
+inline constexpr char kAttendStreamMethod[] =
+    "/attention.v1.AttentionService/AttendStream";
+inline constexpr char kInspectMethod[] =
+    "/attention.v1.AttentionService/Inspect";
 inline constexpr char kPlanMethod[] = "/attention.v1.AttentionService/Plan";
 inline constexpr char kGetServerInfoMethod[] =
     "/attention.v1.AttentionService/GetServerInfo";
@@ -33,13 +44,15 @@ inline constexpr char kHealthCheckMethod[] = "/grpc.health.v1.Health/Check";
 struct ChannelOptions {
   // "host:port" or "unix:/path".
   std::string address = "127.0.0.1:8001";
-  // Largest response that is taken. The server's own limit bounds requests.
+  // Largest response that is taken; no message has 2 GiB or more. The server's
+  // own limit bounds requests.
   int64_t max_response_bytes = int64_t{2} << 30;
   // Ping an idle connection this often; servers allow 10 s and more.
   absl::Duration keepalive = absl::Seconds(30);
   // Connections are shared by all channels of a process that have the same
   // options. Give different numbers to get connections of their own.
   int connection = 0;
+  ClientSecurity security{};
 };
 
 // How one call is made.
@@ -54,8 +67,13 @@ struct RawCallOptions {
 using RawCallback = std::function<void(const absl::Status& status,
                                        const grpc::ByteBuffer& response)>;
 
-// A connection to a server, made on first use and remade when lost. Copies
-// share it. Thread-safe.
+// Requests from here on are large.
+inline constexpr size_t kLargeRequestBytes = size_t{64} << 10;
+
+// Two connections to a server, one for small requests and one for large ones: a
+// small call that shared a connection with an upload of 16 MiB would wait
+// behind it. Each is made on first use and remade when lost. Copies share them.
+// Thread-safe.
 class RawChannel {
  public:
   // INVALID_ARGUMENT for an address or an option that cannot be meant. Does
@@ -72,28 +90,56 @@ class RawChannel {
   void CallAsync(const char* method, const grpc::ByteBuffer& request,
                  const RawCallOptions& options, RawCallback done) const;
 
+  // Shows the channel's token, if it has one. Every call does, once.
+  void Authorize(grpc::ClientContext& context) const;
+  // Prepares a bidirectional stream on the connection of large requests;
+  // reactor->StartCall() begins it. `context` must outlive it.
+  using StreamReactor =
+      grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+  void PrepareStream(const char* method, grpc::ClientContext& context,
+                     StreamReactor* reactor) const;
+
   const std::string& address() const { return address_; }
 
  private:
   using Stub = grpc::GenericStub;
 
-  RawChannel(std::string address, std::shared_ptr<Stub> stub)
-      : address_(std::move(address)), stub_(std::move(stub)) {}
+  RawChannel(std::string address, std::string authorization,
+             std::shared_ptr<Stub> small, std::shared_ptr<Stub> large)
+      : address_(std::move(address)),
+        authorization_(std::move(authorization)),
+        small_(std::move(small)),
+        large_(std::move(large)) {}
+
+  Stub& StubFor(const grpc::ByteBuffer& request) const {
+    return request.Length() < kLargeRequestBytes ? *small_ : *large_;
+  }
 
   std::string address_;
-  std::shared_ptr<Stub> stub_;
+  std::string authorization_;
+  std::shared_ptr<Stub> small_;
+  std::shared_ptr<Stub> large_;
 };
 
-// Encodes with copies of the tensors: the result owns all its bytes.
+// The bytes of a message without tensors.
+grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message);
+
+// The bytes of an encoded message. With copies of the tensors: the result owns
+// all its bytes.
+grpc::ByteBuffer OwnChunks(std::vector<WireChunk> chunks);
+
+// Without copies of large tensors: slices of the result refer to their memory.
+// `borrowed` is raised by the number of those slices and falls as each is
+// released; it must outlive them.
+grpc::ByteBuffer BorrowChunks(std::vector<WireChunk> chunks,
+                              std::atomic<int>& borrowed);
+
+// An encoded AttendRequest that owns its bytes.
 grpc::ByteBuffer EncodeRequest(const AttendMessage& message);
 
-// Encodes without copies of large tensors: slices of the result refer to their
-// memory. `borrowed` is raised by the number of those slices and falls as each
-// is released; it must outlive them.
-grpc::ByteBuffer BorrowRequest(const AttendMessage& message,
-                               std::atomic<int>& borrowed);
-
-// Reads an Attend response.
+// Reads the responses.
 absl::StatusOr<AttendResult> DecodeResponse(const grpc::ByteBuffer& response);
+absl::StatusOr<BackwardResult> DecodeGradientResponse(
+    const grpc::ByteBuffer& response);
 
 }  // namespace attn

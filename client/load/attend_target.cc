@@ -28,6 +28,7 @@ absl::Status AttendTarget::Connect() {
     options.address = options_.address;
     // Numbered from 1: without a number, connections are shared.
     options.connection = i + 1;
+    options.security = options_.security;
     absl::StatusOr<RawChannel> channel = RawChannel::Create(options);
     if (!channel.ok()) return channel.status();
     channels_.push_back(*std::move(channel));

@@ -23,6 +23,7 @@ struct TargetOptions {
   // Every so many rounds through the payloads, all answers of one round are
   // verified. 0: none are.
   int verify_every = 100;
+  ClientSecurity security{};
 };
 
 // Thread-safe.

@@ -22,8 +22,8 @@ AttentionSpec CallProfile::Spec() const {
 std::string CallProfile::ToString() const {
   std::string text =
       absl::StrCat(shape.batch, ",", shape.q_heads, ",", shape.kv_heads, ",",
-                   shape.q_length, ",", shape.kv_length, ",", shape.qk_dim);
-  if (shape.v_dim != shape.qk_dim) absl::StrAppend(&text, ",", shape.v_dim);
+                   shape.q_length, ",", shape.kv_length, ",", shape.k_dim);
+  if (shape.v_dim != shape.k_dim) absl::StrAppend(&text, ",", shape.v_dim);
   absl::StrAppend(&text, " ", Name(dtype), causal ? " causal" : "");
   return text;
 }
@@ -48,7 +48,8 @@ absl::StatusOr<AttentionShape> ParseCallShape(const std::string& text) {
                         .kv_heads = extents[2],
                         .q_length = extents[3],
                         .kv_length = extents[4],
-                        .qk_dim = extents[5],
+                        .q_dim = extents[5],
+                        .k_dim = extents[5],
                         .v_dim = extents.back()};
 }
 

@@ -44,11 +44,11 @@ absl::StatusOr<HostTensor> Draw(std::initializer_list<int64_t> dims,
 absl::StatusOr<LoadPayload> MakePayload(const CallProfile& profile,
                                         NormalSource& source) {
   const AttentionShape& s = profile.shape;
-  auto q = Draw({s.batch, s.q_heads, s.q_length, s.qk_dim}, profile.dtype, "q",
+  auto q = Draw({s.batch, s.q_heads, s.q_length, s.q_dim}, profile.dtype, "q",
                 source);
   if (!q.ok()) return q.status();
-  auto k = Draw({s.batch, s.kv_heads, s.kv_length, s.qk_dim}, profile.dtype,
-                "k", source);
+  auto k = Draw({s.batch, s.kv_heads, s.kv_length, s.k_dim}, profile.dtype, "k",
+                source);
   if (!k.ok()) return k.status();
   auto v = Draw({s.batch, s.kv_heads, s.kv_length, s.v_dim}, profile.dtype, "v",
                 source);

@@ -53,7 +53,7 @@ class Alibi final : public Bias {
     const double largest = std::numeric_limits<T>::max();
     const auto factor = static_cast<T>(std::clamp(
         -slopes_[static_cast<size_t>(tile.bounds.head)], -largest, largest));
-    const int64_t diagonal = call.shape.kv_length - call.shape.q_length;
+    const int64_t diagonal = call.position_offset(tile.bounds.batch);
     AddInChunks(tile, [&](int64_t row, int64_t key, int64_t count, T* out) {
       DistanceRow(out, count, row + diagonal - key, factor);
     });

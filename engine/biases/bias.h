@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/core/call_view.h"
+#include "engine/core/gradient_sink.h"
 #include "engine/core/problem.h"
 #include "engine/tile/tile.h"
 
@@ -20,6 +21,15 @@ class Bias {
   // Adds the bias to every element of `tile`.
   virtual void Add(const CallView& call, const Tile<float>& tile) const = 0;
   virtual void Add(const CallView& call, const Tile<double>& tile) const = 0;
+
+  // Asks the memory for what Add() will read of the tile of these bounds.
+  virtual void Prefetch(const CallView& /*call*/,
+                        const TileBounds& /*bounds*/) const {}
+
+  // Adds the parameters' gradients to `sink`, given that of the tile.
+  virtual void Backward(const CallView& /*call*/,
+                        const Tile<double>& /*gradient*/,
+                        const GradientSink& /*sink*/) const {}
 };
 
 // One row of the table: how a member is named, checked and made.
@@ -31,7 +41,7 @@ struct BiasEntry {
   // INVALID_ARGUMENT that names a field below `field` ("spec.biases[0]").
   absl::Status (*validate)(const BiasSpec& spec, const Problem& problem,
                            absl::string_view field);
-  // The member in a few characters, e.g. "causal(bottom_right)".
+  // The member in a few characters, e.g. "alibi(slopes)".
   std::string (*describe)(const BiasSpec& spec);
   // Makes the stage for a problem that passed `validate`.
   std::unique_ptr<Bias> (*make)(const BiasSpec& spec, const Problem& problem);

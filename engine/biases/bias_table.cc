@@ -6,6 +6,10 @@ absl::Span<const BiasEntry> BiasTable() {
   static const BiasEntry kTable[] = {
       DenseBiasEntry(),
       AlibiBiasEntry(),
+      RelativeTableBiasEntry(),
+      T5BiasEntry(),
+      ContinuousPositionBiasEntry(),
+      ConstantBiasEntry(),
   };
   return kTable;
 }

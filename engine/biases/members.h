@@ -7,5 +7,9 @@ namespace attn {
 
 BiasEntry DenseBiasEntry();
 BiasEntry AlibiBiasEntry();
+BiasEntry RelativeTableBiasEntry();
+BiasEntry T5BiasEntry();
+BiasEntry ContinuousPositionBiasEntry();
+BiasEntry ConstantBiasEntry();
 
 }  // namespace attn

@@ -1,4 +1,4 @@
-// Owned bytes, aligned for vector loads.
+// Owned bytes, aligned for vector loads, and in huge pages where they are many.
 #pragma once
 
 #include <cstddef>

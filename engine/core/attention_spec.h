@@ -1,147 +1,73 @@
 // What is to be computed: one attention variant as a value.
 //
-// The stages run in the order of SEMANTICS in engine/README.md:
-// score, scale, softcap, biases, masks, temperature, normalizer, times v.
+// The stages run in this order: transforms of q and k, score and scale,
+// softcap, biases, score program, masks, temperature, sparsifiers, normalizer,
+// weight program, dropout, times v, head gate.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <utility>
-#include <variant>
+#include <tuple>
 #include <vector>
 
-#include "absl/strings/string_view.h"
+#include "engine/core/bias_spec.h"
+#include "engine/core/mask_spec.h"
+#include "engine/core/normalizer_spec.h"
+#include "engine/core/program_spec.h"
+#include "engine/core/projection_spec.h"
+#include "engine/core/quantization_spec.h"
+#include "engine/core/score_spec.h"
+#include "engine/core/sparsifier_spec.h"
+#include "engine/core/spec_value.h"
+#include "engine/core/transform_spec.h"
 
 namespace attn {
 
-// scale * <q, k>; scale absent: 1 / sqrt(d_k). Vaswani et al. 2017, 3.2.1.
-struct DotScore {
-  std::optional<double> scale;
-  friend bool operator==(const DotScore&, const DotScore&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const DotScore& s) {
-    return H::combine(std::move(h), s.scale.has_value(), s.scale.value_or(0));
-  }
+// weights * keep / (1 - p). The keep mask is a pure function of (seed, batch,
+// head, row, key) by Philox-4x32-10, or the BOOL input [B, Hq, Sq, Sk] `keep`.
+// Reported weights are those before dropout. Srivastava et al. 2014.
+struct DropoutSpec {
+  double p = 0;
+  uint64_t seed = 0;
+  // Divides the kept weights by their sum in place of 1 - p.
+  bool renormalize = false;
+  std::optional<uint32_t> keep;
+  auto Fields() const { return std::tie(p, seed, renormalize, keep); }
 };
-
-using ScoreSpec = std::variant<DotScore>;
-
-// inputs[input], broadcast to [B, Hq, Sq, Sk]. An element of -inf excludes.
-struct DenseBias {
-  uint32_t input = 0;
-  friend bool operator==(const DenseBias&, const DenseBias&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const DenseBias& b) {
-    return H::combine(std::move(h), b.input);
-  }
-};
-
-// -slope[h] * |i + Sk - Sq - j|. Press et al. 2022, section 3. Empty slopes:
-// the published ones.
-struct AlibiBias {
-  std::vector<double> slopes;
-  friend bool operator==(const AlibiBias&, const AlibiBias&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const AlibiBias& b) {
-    return H::combine(std::move(h), b.slopes);
-  }
-};
-
-using BiasSpec = std::variant<DenseBias, AlibiBias>;
-
-// Key position of query row i: i (top left) or i + kv_length - Sq (bottom
-// right). kUnspecified is legal only where both agree.
-enum class Alignment : uint8_t {
-  kUnspecified = 0,
-  kTopLeft = 1,
-  kBottomRight = 2,
-};
-
-// j <= position(i)
-struct CausalMask {
-  Alignment alignment = Alignment::kUnspecified;
-  friend bool operator==(const CausalMask&, const CausalMask&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const CausalMask& m) {
-    return H::combine(std::move(h), m.alignment);
-  }
-};
-
-// position(i) - left <= j <= position(i) + right; absent: unbounded.
-struct WindowMask {
-  std::optional<int64_t> left;
-  std::optional<int64_t> right;
-  Alignment alignment = Alignment::kUnspecified;
-  friend bool operator==(const WindowMask&, const WindowMask&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const WindowMask& m) {
-    return H::combine(std::move(h), m.left.has_value(), m.left.value_or(0),
-                      m.right.has_value(), m.right.value_or(0), m.alignment);
-  }
-};
-
-// inputs[input], BOOL, broadcast to [B, Hq, Sq, Sk]; true = may attend.
-struct DenseMask {
-  uint32_t input = 0;
-  friend bool operator==(const DenseMask&, const DenseMask&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const DenseMask& m) {
-    return H::combine(std::move(h), m.input);
-  }
-};
-
-using MaskSpec = std::variant<CausalMask, WindowMask, DenseMask>;
-
-// exp(x - lse)
-struct SoftmaxNormalizer {
-  friend bool operator==(const SoftmaxNormalizer&,
-                         const SoftmaxNormalizer&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const SoftmaxNormalizer&) {
-    return h;
-  }
-};
-
-using NormalizerSpec = std::variant<SoftmaxNormalizer>;
-
-namespace internal {
-
-// Debian's absl::Hash does not know std::variant.
-template <typename H, typename... T>
-H HashVariant(H h, const std::variant<T...>& v) {
-  h = H::combine(std::move(h), v.index());
-  return std::visit(
-      [&h](const auto& value) { return H::combine(std::move(h), value); }, v);
-}
-
-}  // namespace internal
 
 // Equal specs hash equal and may share a plan. Holds no tensors.
 // A value; thread-compatible.
 struct AttentionSpec {
+  std::vector<TransformSpec> transforms;
   ScoreSpec score;
   // logits = softcap * tanh(logits / softcap); > 0.
   std::optional<double> softcap;
   std::vector<BiasSpec> biases;
+  std::optional<ProgramSpec> score_program;
   std::vector<MaskSpec> masks;
   // Empty: off; one: for all heads; Hq: one for each query head. Each > 0.
   std::vector<double> temperatures;
+  std::vector<SparsifierSpec> sparsifiers;
   NormalizerSpec normalizer;
+  std::optional<ProgramSpec> weight_program;
+  std::optional<DropoutSpec> dropout;
+  // Multiplies each head's output: inputs[..] [Hq] or [B, Hq, Sq].
+  std::optional<uint32_t> head_gate;
+  // Set if and only if k and v are I8.
+  std::optional<KvQuantization> kv_quantization;
+  // Makes q, k and v of token rows, and one row of all heads.
+  std::optional<ProjectionSpec> projections;
 
-  friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const AttentionSpec& s) {
-    h = internal::HashVariant(std::move(h), s.score);
-    h = H::combine(std::move(h), s.softcap.has_value(), s.softcap.value_or(0),
-                   s.temperatures, s.biases.size(), s.masks.size());
-    for (const BiasSpec& b : s.biases) {
-      h = internal::HashVariant(std::move(h), b);
-    }
-    for (const MaskSpec& m : s.masks) {
-      h = internal::HashVariant(std::move(h), m);
-    }
-    return internal::HashVariant(std::move(h), s.normalizer);
+  auto Fields() const {
+    return std::tie(transforms, score, softcap, biases, score_program, masks,
+                    temperatures, sparsifiers, normalizer, weight_program,
+                    dropout, head_gate, kv_quantization, projections);
   }
 };
+
+// Whether the values are made of the token rows of k: a call has no v.
+inline bool MakesValues(const AttentionSpec& spec) {
+  return spec.projections.has_value() && spec.projections->latent.has_value();
+}
 
 }  // namespace attn

@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/core/call_volume.h"
 #include "engine/core/field_error.h"
+#include "engine/core/projected_shape.h"
+#include "engine/core/ragged.h"
+#include "engine/core/row_place.h"
 
 namespace attn {
 namespace {
@@ -36,18 +41,28 @@ absl::Status CheckEqualExtent(const TensorView& a, absl::string_view a_field,
                                  b_field, " ", b.ToString()));
 }
 
-absl::Status CheckDTypes(const AttentionArgs& args, DType output_dtype) {
-  const DType dtype = args.q.dtype;
+absl::Status CheckDTypes(const AttentionSpec& spec, const AttentionArgs& args) {
+  DType dtype = args.q.dtype;
   if (!IsFloat(dtype)) {
     return FieldError("q.dtype", Name(dtype), "F32, F16, BF16 or F64");
   }
-  const std::string expected = absl::StrCat(Name(dtype), " as in q.dtype");
+  std::string expected = absl::StrCat(Name(dtype), " as in q.dtype");
+  if (spec.kv_quantization.has_value()) {
+    dtype = DType::kI8;
+    expected = "I8 with spec.kv_quantization";
+  } else if (args.k.dtype == DType::kI8) {
+    absl::StrAppend(&expected, ", or spec.kv_quantization for I8");
+  }
   if (args.k.dtype != dtype) {
     return FieldError("k.dtype", Name(args.k.dtype), expected);
   }
   if (args.v.dtype != dtype) {
     return FieldError("v.dtype", Name(args.v.dtype), expected);
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputDType(DType dtype, DType output_dtype) {
   if (dtype == DType::kF64 && output_dtype != DType::kF64) {
     return FieldError("output_dtype", Name(output_dtype),
                       "F64 for inputs of F64");
@@ -71,25 +86,7 @@ absl::Status CheckHeads(const AttentionArgs& args) {
                                  " of q.shape ", args.q.shape.ToString()));
 }
 
-// No product of extents that a call may need overflows: the scores, as eight
-// byte numbers, are the largest, or the output if d_v exceeds Sk.
-absl::Status CheckVolume(const AttentionShape& shape) {
-  int64_t bytes = sizeof(double);
-  for (const int64_t extent :
-       {shape.batch, shape.q_heads, shape.q_length,
-        std::max({shape.kv_length, shape.v_dim, shape.qk_dim})}) {
-    if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes)) {
-      return FieldError(
-          "q.shape",
-          absl::StrCat(shape.batch, " x ", shape.q_heads, " x ", shape.q_length,
-                       " rows of ", shape.kv_length, " keys"),
-          "scores and output below 2^63 bytes");
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<AttentionShape> CheckShapes(const AttentionArgs& args) {
+absl::StatusOr<AttentionShape> PaddedShape(const AttentionArgs& args) {
   for (const absl::Status& status :
        {CheckRank(args.q, "q.shape"), CheckRank(args.k, "k.shape"),
         CheckRank(args.v, "v.shape")}) {
@@ -100,9 +97,7 @@ absl::StatusOr<AttentionShape> CheckShapes(const AttentionArgs& args) {
   for (const absl::Status& status :
        {CheckEqualExtent(args.k, "k.shape", q, "q.shape", kBatch),
         CheckEqualExtent(args.v, "v.shape", q, "q.shape", kBatch),
-        CheckHeads(args),
         CheckEqualExtent(args.v, "v.shape", k, "k.shape", kHeads),
-        CheckEqualExtent(args.k, "k.shape", q, "q.shape", kDim),
         CheckEqualExtent(args.v, "v.shape", k, "k.shape", kLength)}) {
     if (!status.ok()) return status;
   }
@@ -112,9 +107,24 @@ absl::StatusOr<AttentionShape> CheckShapes(const AttentionArgs& args) {
   shape.kv_heads = k[kHeads];
   shape.q_length = q[kLength];
   shape.kv_length = k[kLength];
-  shape.qk_dim = q[kDim];
+  shape.q_dim = q[kDim];
+  shape.k_dim = k[kDim];
   shape.v_dim = args.v.shape[kDim];
-  if (absl::Status status = CheckVolume(shape); !status.ok()) return status;
+  return shape;
+}
+
+absl::StatusOr<AttentionShape> CheckShapes(const AttentionSpec& spec,
+                                           const AttentionArgs& args) {
+  absl::Status extents = CheckExtents(args);
+  if (!extents.ok()) return extents;
+  const bool ragged = args.ragged() || !args.kv_offsets.empty();
+  absl::StatusOr<AttentionShape> shape =
+      ragged ? RaggedShape(args) : PaddedShape(args);
+  if (!shape.ok()) return shape;
+  for (const absl::Status& status :
+       {CheckHeads(args), CheckVolume(spec, args, *shape)}) {
+    if (!status.ok()) return status;
+  }
   return shape;
 }
 
@@ -166,36 +176,133 @@ absl::Status CheckSpec(const AttentionSpec& spec, int64_t q_heads) {
   return CheckTemperatures(spec.temperatures, q_heads);
 }
 
+// Outputs that only some specs have.
+absl::Status CheckOutputs(const AttentionSpec& spec, const AttentionArgs& args,
+                          const OutputSelection& outputs) {
+  if (outputs.dropout_keep && !spec.dropout.has_value()) {
+    return FieldError("outputs", "the keep mask of a spec without dropout",
+                      "spec.dropout, or other outputs");
+  }
+  if (outputs.state &&
+      !std::holds_alternative<LinearNormalizer>(spec.normalizer)) {
+    return FieldError("outputs", "the state of a spec that has none",
+                      "spec.normalizer.linear, or other outputs");
+  }
+  if (outputs.head_output && args.ragged()) {
+    return FieldError("outputs", "the heads' outputs of a ragged call",
+                      "the output, which is the same without projections");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCotangent(const Problem& problem, const AttentionArgs& args) {
+  if (!problem.outputs.gradient_weight) return absl::OkStatus();
+  const Shape expected = problem.OutputShape();
+  if (args.d_output.shape != expected) {
+    return FieldError("d_output.shape", args.d_output.shape.ToString(),
+                      absl::StrCat(expected.ToString(), " as the output"));
+  }
+  if (!IsFloat(args.d_output.dtype)) {
+    return FieldError("d_output.dtype", Name(args.d_output.dtype),
+                      "F32, F16, BF16 or F64");
+  }
+  return absl::OkStatus();
+}
+
+// What token rows cannot be.
+absl::Status CheckTokenRows(const ProjectionSpec& projections,
+                            const AttentionSpec& spec,
+                            const AttentionArgs& args) {
+  const bool q_offsets = !args.q_offsets.empty();
+  if (q_offsets || !args.kv_offsets.empty()) {
+    return FieldError(
+        q_offsets ? "q_offsets" : "kv_offsets",
+        absl::StrCat((q_offsets ? args.q_offsets : args.kv_offsets).size(),
+                     " offsets"),
+        "none beside spec.projections: token rows are padded");
+  }
+  const bool makes_keys =
+      projections.key || projections.value || projections.latent;
+  if (spec.kv_quantization.has_value() && makes_keys) {
+    return FieldError("spec.kv_quantization", "scales",
+                      "nothing: projected keys and values are no integers");
+  }
+  return absl::OkStatus();
+}
+
+// Causal linear attention walks queries and keys side by side.
+absl::Status CheckCausalLinear(const AttentionSpec& spec,
+                               const AttentionArgs& args) {
+  const auto* linear = std::get_if<LinearNormalizer>(&spec.normalizer);
+  if (linear == nullptr || linear->bidirectional ||
+      args.q_offsets == args.kv_offsets) {
+    return absl::OkStatus();
+  }
+  return FieldError("kv_offsets", "sequences of other lengths",
+                    "those of q_offsets, or a bidirectional spec");
+}
+
 }  // namespace
 
+Shape Problem::OutputShape() const {
+  if (spec.projections.has_value() && spec.projections->output.has_value()) {
+    const TensorSignature& weight = inputs[spec.projections->output->weight];
+    return {shape.batch, shape.q_length, weight.shape[0]};
+  }
+  if (ragged) return {q_rows, shape.q_heads, shape.v_dim};
+  return {shape.batch, shape.q_heads, shape.q_length, shape.v_dim};
+}
+
 absl::StatusOr<Problem> MakeProblem(const AttentionSpec& spec,
-                                    const AttentionArgs& args,
+                                    const AttentionArgs& call_args,
                                     const OutputSelection& outputs,
                                     DType output_dtype,
                                     absl::string_view kernel) {
-  absl::StatusOr<AttentionShape> shape = CheckShapes(args);
+  AttentionArgs heads;
+  if (spec.projections.has_value()) {
+    absl::Status status = CheckExtents(call_args);
+    status.Update(CheckTokenRows(*spec.projections, spec, call_args));
+    if (!status.ok()) return status;
+    auto described = HeadArgs(spec, call_args);
+    if (!described.ok()) return described.status();
+    heads = *std::move(described);
+  }
+  const AttentionArgs& args = spec.projections ? heads : call_args;
+  absl::StatusOr<AttentionShape> shape = CheckShapes(spec, args);
   if (!shape.ok()) return shape.status();
   for (const absl::Status& status :
-       {CheckDTypes(args, output_dtype),
+       {CheckDTypes(spec, args), CheckOutputDType(args.q.dtype, output_dtype),
         CheckLengths(args.q_lengths, "q_lengths", shape->batch,
                      shape->q_length),
         CheckLengths(args.kv_lengths, "kv_lengths", shape->batch,
                      shape->kv_length),
-        CheckSpec(spec, shape->q_heads)}) {
+        CheckSpec(spec, shape->q_heads), CheckOutputs(spec, args, outputs),
+        CheckCausalLinear(spec, args)}) {
     if (!status.ok()) return status;
   }
   Problem problem;
   problem.spec = spec;
   problem.shape = *shape;
   problem.dtype = args.q.dtype;
+  problem.kv_dtype = args.k.dtype;
+  problem.counts_f16_overflows = args.q.dtype == DType::kF16;
+  problem.k_is_matrix =
+      IsMatrix(args.k, PlaceOf(args.k, args.kv_offsets, 0, 0));
   problem.output_dtype = output_dtype;
   for (const TensorView& input : args.inputs) {
     problem.inputs.push_back({input.dtype, input.shape});
   }
-  problem.has_q_lengths = !args.q_lengths.empty();
-  problem.has_kv_lengths = !args.kv_lengths.empty();
+  problem.has_q_lengths = !args.q_lengths.empty() || args.ragged();
+  problem.has_kv_lengths = !args.kv_lengths.empty() || args.ragged();
+  problem.ragged = args.ragged();
+  if (problem.ragged) {
+    problem.q_rows = args.q.shape[0];
+    problem.kv_rows = args.k.shape[0];
+  }
   problem.outputs = outputs;
   problem.kernel = std::string(kernel);
+  absl::Status cotangent = CheckCotangent(problem, args);
+  if (!cotangent.ok()) return cotangent;
   return problem;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "engine/kernels/dropout.h"
 #include "engine/kernels/kernel.h"
 #include "engine/kernels/partition.h"
 #include "engine/tile/tile.h"
@@ -19,17 +20,24 @@ class BlockWriter {
   BlockWriter(const KernelCall& call, const RowBlock& block)
       : call_(call), block_(block) {}
 
-  // Tiles of the block's valid rows. Keys outside of the tile get 0
-  // (-infinity in masked_logits).
+  // Tiles of the block's valid rows, of which the part within the call's window
+  // is written. Keys outside of the tile get 0 (-infinity in masked_logits).
   void Logits(const Tile<T>& tile) const;
   void MaskedLogits(const Tile<T>& tile) const;
   void Weights(const Tile<T>& tile) const;
+  void Contribution(const Tile<T>& tile) const;
+  void GradientWeight(const Tile<T>& tile) const;
 
   // The valid rows of the output, [valid_rows, v_dim]; counts what is infinite
   // or NaN once rounded to the output's type. Uses `rows` as scratch.
   void Output(T* rows) const;
 
-  // The block's row statistics, of which lse is an output of its own.
+  // The keep mask of all rows and keys, those beyond the lengths too: what
+  // `dropout` makes of their indices.
+  void DropoutKeep(const CallView& view, const Dropout& dropout) const;
+
+  // The block's row statistics, of which lse and lse_with_sink are outputs of
+  // their own.
   RowStatistics* statistics() const;
   void Lse() const;
 

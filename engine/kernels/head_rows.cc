@@ -1,24 +1,54 @@
 #include "engine/kernels/head_rows.h"
 
+#include <type_traits>
+
 #include "engine/tile/convert.h"
 #include "engine/tile/row_math.h"
 
 namespace attn {
+namespace {
 
-HeadRows::HeadRows(const TensorView& tensor, int64_t batch, int64_t head)
+// Scales `input` of the call for one head: [1], [Hkv] or [B, Hkv, Sk].
+RowScales ScalesOf(const KernelCall& call, uint32_t input, int64_t batch,
+                   int64_t kv_head) {
+  const TensorView& scales = call.args->inputs[input];
+  if (scales.data == nullptr) return {};
+  const auto at = [&](int64_t offset) {
+    return scales.data + offset * static_cast<int64_t>(sizeof(float));
+  };
+  switch (call.problem->spec.kv_quantization->granularity) {
+    case QuantizationGranularity::kPerTensor:
+      return {at(0), 0};
+    case QuantizationGranularity::kPerHead:
+      return {at(kv_head * scales.strides[0]), 0};
+    case QuantizationGranularity::kPerToken:
+      return {at(batch * scales.strides[0] + kv_head * scales.strides[1]),
+              scales.strides[2]};
+  }
+  return {};
+}
+
+}  // namespace
+
+HeadRows::HeadRows(const TensorView& tensor, const RowPlace& place,
+                   const RowScales& scales)
     : data_(tensor.data),
       dtype_(tensor.dtype),
       element_bytes_(static_cast<int64_t>(SizeOf(tensor.dtype))),
-      width_(tensor.shape[3]),
-      row_stride_(tensor.strides[2]),
-      element_stride_(tensor.strides[3]) {
+      width_(tensor.shape[tensor.shape.rank() - 1]),
+      row_stride_(place.row_stride),
+      element_stride_(place.element_stride),
+      is_matrix_(IsMatrix(tensor, place)),
+      scales_(scales) {
   if (data_ == nullptr) return;  // no element: nothing to point into
-  data_ +=
-      element_bytes_ * (batch * tensor.strides[0] + head * tensor.strides[1]);
+  data_ += element_bytes_ * place.first;
+  is_matrix_ = is_matrix_ && IsAligned();
 }
 
-bool HeadRows::is_matrix() const {
-  return dtype_ == DType::kF32 && element_stride_ == 1 && row_stride_ >= width_;
+bool HeadRows::IsAligned() const {
+  return reinterpret_cast<uintptr_t>(data_) %
+             static_cast<uintptr_t>(element_bytes_) ==
+         0;
 }
 
 ConstMatrix HeadRows::MatrixFrom(int64_t row) const {
@@ -27,25 +57,103 @@ ConstMatrix HeadRows::MatrixFrom(int64_t row) const {
           row_stride_};
 }
 
+bool HeadRows::is_stream() const {
+  return element_stride_ == 1 && row_stride_ >= width_ && IsAligned() &&
+         (dtype_ == DType::kF32 || dtype_ == DType::kBF16 ||
+          dtype_ == DType::kF16 || dtype_ == DType::kI8);
+}
+
+RowStream HeadRows::StreamFrom(int64_t row, int64_t count) const {
+  const std::byte* from =
+      data_ == nullptr ? nullptr : data_ + element_bytes_ * row * row_stride_;
+  return {from, dtype_, row_stride_, count, width_};
+}
+
+RowScales HeadRows::ScalesFrom(int64_t row) const {
+  constexpr auto kScaleBytes = static_cast<int64_t>(sizeof(float));
+  if (scales_.data == nullptr) return {};
+  return {scales_.data + kScaleBytes * row * scales_.stride, scales_.stride};
+}
+
+HeadRows HeadRows::Unscaled() const {
+  HeadRows rows = *this;
+  rows.scales_ = {};
+  return rows;
+}
+
+ConstMatrix HeadRows::Matrix(int64_t row, int64_t count, float* scratch) const {
+  if (is_matrix_ && scales_.data == nullptr) return MatrixFrom(row);
+  Load(row, count, scratch);
+  return {scratch, width_};
+}
+
 template <typename T>
 void HeadRows::Load(int64_t row, int64_t count, T* to) const {
   if (count == 0 || width_ == 0) return;
   const std::byte* from = data_ + element_bytes_ * row * row_stride_;
   if (element_stride_ == 1 && row_stride_ == width_) {
     LoadElements(from, dtype_, 1, count * width_, to);
-    return;
+  } else {
+    for (int64_t r = 0; r < count; ++r) {
+      LoadElements(from, dtype_, element_stride_, width_, to + r * width_);
+      from += element_bytes_ * row_stride_;
+    }
   }
+  if (scales_.data != nullptr) Scale(row, count, to);
+}
+
+template <typename T>
+void HeadRows::Scale(int64_t row, int64_t count, T* rows) const {
+  constexpr auto kScaleBytes = static_cast<int64_t>(sizeof(float));
   for (int64_t r = 0; r < count; ++r) {
-    LoadElements(from, dtype_, element_stride_, width_, to);
-    from += element_bytes_ * row_stride_;
-    to += width_;
+    T scale = 0;
+    LoadElements(scales_.data + kScaleBytes * (row + r) * scales_.stride,
+                 DType::kF32, 1, 1, &scale);
+    ScaleRow(rows + r * width_, width_, scale);
   }
+}
+
+HeadRows QueryRows(const KernelCall& call, int64_t batch, int64_t head) {
+  const TensorView& q = call.args->q;
+  return {q, PlaceOf(q, call.args->q_offsets, batch, head)};
+}
+
+HeadRows KeyRows(const KernelCall& call, int64_t batch, int64_t kv_head) {
+  const TensorView& k = call.args->k;
+  const RowPlace place = PlaceOf(k, call.args->kv_offsets, batch, kv_head);
+  const auto& quantization = call.problem->spec.kv_quantization;
+  if (!quantization.has_value()) return {k, place};
+  return {k, place, ScalesOf(call, quantization->key_scale, batch, kv_head)};
+}
+
+HeadRows ValueRows(const KernelCall& call, int64_t batch, int64_t kv_head) {
+  const TensorView& v = call.args->v;
+  const RowPlace place = PlaceOf(v, call.args->kv_offsets, batch, kv_head);
+  const auto& quantization = call.problem->spec.kv_quantization;
+  if (!quantization.has_value()) return {v, place};
+  return {v, place, ScalesOf(call, quantization->value_scale, batch, kv_head)};
+}
+
+HeadRows PaddedRows(const TensorView& tensor, int64_t batch, int64_t head) {
+  return {tensor, PlaceOf(tensor, {}, batch, head)};
 }
 
 template <typename T>
 int64_t CountNonFiniteRows(const HeadRows& rows, int64_t row, int64_t count,
                            T* scratch) {
   int64_t found = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    if (rows.is_matrix()) {
+      const ConstMatrix matrix = rows.MatrixFrom(row);
+      if (matrix.stride == rows.width()) {
+        return CountNonFinite(matrix.data, count * rows.width());
+      }
+      for (int64_t r = 0; r < count; ++r) {
+        found += CountNonFinite(matrix.data + r * matrix.stride, rows.width());
+      }
+      return found;
+    }
+  }
   for (int64_t r = row; r < row + count; ++r) {
     rows.Load(r, 1, scratch);
     found += CountNonFinite(scratch, rows.width());

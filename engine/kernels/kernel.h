@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/core/attention_args.h"
+#include "engine/core/gradients.h"
 #include "engine/core/problem.h"
 #include "engine/core/row_statistics.h"
 #include "engine/runtime/arena.h"
@@ -22,10 +23,19 @@ struct CallCounters {
   std::atomic<int64_t> nonfinite_k{0};
   std::atomic<int64_t> nonfinite_v{0};
   std::atomic<int64_t> nonfinite_outputs{0};
+  // In calls of F16: visible keys whose raw or final logit is beyond F16.
+  std::atomic<int64_t> f16_overflows{0};
+};
+
+// What an execution keeps of a call while it runs.
+class CallState {
+ public:
+  virtual ~CallState() = default;
 };
 
 // One call in flight: what jobs read and write. Jobs write disjoint rows.
 struct KernelCall {
+  const Problem* problem = nullptr;
   const AttentionArgs* args = nullptr;
   AttentionOutputs outputs;
   // [B, Hq, Sq], always present.
@@ -33,10 +43,18 @@ struct KernelCall {
   // Execution::call_scratch_bytes() of 64-byte aligned memory.
   std::byte* scratch = nullptr;
   CallCounters* counters = nullptr;
+  // Of a backward call.
+  OutputGradients cotangents;
+  InputGradients gradients;
+  ScalarGradients* scalar_gradients = nullptr;
+  // What Execution::Begin() gave.
+  const CallState* state = nullptr;
 };
 
 // A kernel bound to a problem: shared by all calls of that problem. Nothing
-// here fails or allocates. Thread-safe: const.
+// here fails. What grows with a call's rows or keys lies in its scratch, in
+// arenas, or in what Begin() takes; a job may allocate small arrays besides, as
+// some stages do (views of tables, a query row). Thread-safe: const.
 class Execution {
  public:
   virtual ~Execution() = default;
@@ -46,6 +64,11 @@ class Execution {
   // Arena bytes of one job, and shared memory of one call.
   virtual size_t worker_scratch_bytes() const = 0;
   virtual size_t call_scratch_bytes() const = 0;
+  // Before the first job, once all else of `call` is set; may take memory.
+  virtual std::unique_ptr<const CallState> Begin(
+      const KernelCall& /*call*/) const {
+    return nullptr;
+  }
   // Jobs of one phase may run at once; phases run in order. The result does
   // not depend on the worker, the order or the company of a job.
   virtual void RunJob(const KernelCall& call, int phase, int64_t job,
@@ -65,7 +88,9 @@ class Kernel {
       const Problem& problem) const = 0;
 };
 
-// Every kernel, fastest first, the reference last.
+// Every kernel of forward calls, fastest first, the reference last.
 absl::Span<const Kernel* const> KernelTable();
+// Every kernel of backward calls.
+absl::Span<const Kernel* const> BackwardKernelTable();
 
 }  // namespace attn

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/core/isa_cap.h"
+
 namespace attn {
 
 // A row-major f32 matrix that somebody else owns. `stride` elements lie between
@@ -14,6 +16,12 @@ struct ConstMatrix {
 };
 struct Matrix {
   float* data = nullptr;
+  int64_t stride = 0;
+};
+
+// The same of BF16.
+struct ConstBf16Matrix {
+  const uint16_t* data = nullptr;
   int64_t stride = 0;
 };
 
@@ -35,7 +43,29 @@ void MultiplyTransposed(const ProductSize& size, float alpha, ConstMatrix a,
 void Multiply(const ProductSize& size, ConstMatrix a, ConstMatrix b,
               bool accumulate, Matrix c);
 
+// c = a * transpose(b), a [rows, inner] and b [columns, inner], summed in F32:
+// products of two BF16 numbers are exact there. Numbers below the smallest
+// normal one count as 0. Only where OneDnnNarrowProducts() is not kNone. Keeps
+// what it prepares for an extent and a stride for the thread that asks: ask for
+// few of them. Thread-safe.
+void MultiplyTransposed(const ProductSize& size, ConstBf16Matrix a,
+                        ConstBf16Matrix b, Matrix c);
+
 // "2.6.3"
 std::string OneDnnLibraryVersion();
+
+// What the library uses for products of BF16.
+enum class NarrowProducts : uint8_t {
+  kNone = 1,   // it widens
+  kDots = 2,   // AVX-512's dots of pairs
+  kTiles = 3,  // AMX
+};
+// On this machine, under the cap. Thread-safe.
+NarrowProducts OneDnnNarrowProducts();
+
+// Holds the library's generated code to the cap. False if it is too late: the
+// library has been asked for something, or been capped, before. Not
+// thread-safe.
+bool CapOneDnn(IsaCap cap);
 
 }  // namespace attn

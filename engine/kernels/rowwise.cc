@@ -5,24 +5,26 @@
 #include <limits>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "engine/kernels/block_writer.h"
+#include "engine/kernels/copy_tile.h"
+#include "engine/kernels/half_range.h"
 #include "engine/kernels/head_rows.h"
-#include "engine/kernels/onednn_matmul.h"
 #include "engine/kernels/partition.h"
 #include "engine/kernels/pipeline.h"
 #include "engine/kernels/prepared_keys.h"
+#include "engine/kernels/row_describer.h"
+#include "engine/kernels/rowwise_scratch.h"
+#include "engine/kernels/score_views.h"
 #include "engine/tile/row_math.h"
+#include "engine/tile/sparse_product.h"
 
 namespace attn {
 namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// Rows of a block. 64 give oneDNN's products their speed: at 16384 keys, where
-// the scores are long out of the cache, a block of 64 rows was twice as fast as
-// one of 16. Beyond 32768 keys the memory of a worker, and the time until a job
-// sees that its call is cancelled, come first.
+// Rows of a block, which reads all keys and values once. Beyond 32768 keys a
+// worker's memory, and the time until a job sees a cancellation, come first.
 constexpr int64_t kMaxBlockRows = 64;
 constexpr int64_t kMinBlockRows = 16;
 constexpr int64_t kMaxScores = (int64_t{8} << 20) / sizeof(float);
@@ -30,6 +32,7 @@ constexpr int64_t kMaxScores = (int64_t{8} << 20) / sizeof(float);
 // Keys of one product of weights and values: the accumulation over chunks is
 // part of the result's bits, so that it is fixed.
 constexpr int64_t kChunkKeys = 512;
+static_assert(kChunkKeys % kPanelKeys == 0);
 
 int64_t BlockRows(const AttentionShape& shape) {
   const int64_t fitting =
@@ -37,22 +40,26 @@ int64_t BlockRows(const AttentionShape& shape) {
   return std::clamp(fitting, kMinBlockRows, kMaxBlockRows);
 }
 
-// From one row of scores to the next, in whole cache lines.
-int64_t ScoreStride(int64_t keys) { return (keys + 15) / 16 * 16; }
+// Where the products' column units are counted from, for keys from `key` on.
+int64_t PanelBegin(int64_t key) { return key / kPanelKeys * kPanelKeys; }
 
 class RowwiseExecution final : public Execution {
  public:
   explicit RowwiseExecution(const Problem& problem)
       : shape_(problem.shape),
         pipeline_(problem),
-        keys_(problem, kChunkKeys),
-        blocks_(shape_, BlockRows(shape_)) {}
+        keys_(problem, pipeline_, kChunkKeys),
+        describer_(problem),
+        is_half_(problem.counts_f16_overflows),
+        blocks_(shape_, BlockRows(shape_)),
+        scratch_(problem, {pipeline_, keys_, describer_}, blocks_.block_rows(),
+                 RoundUpToColumnUnit(shape_.kv_length)) {}
 
   int phase_count() const override { return 2; }
   int64_t job_count(int phase) const override {
     return phase == 0 ? keys_.chunks().count() : blocks_.count();
   }
-  size_t worker_scratch_bytes() const override;
+  size_t worker_scratch_bytes() const override { return scratch_.bytes(); }
   size_t call_scratch_bytes() const override {
     return keys_.call_scratch_bytes();
   }
@@ -60,37 +67,36 @@ class RowwiseExecution final : public Execution {
               Arena& arena) const override;
 
  private:
-  // The scratch of one job.
-  struct Scratch {
-    float* q = nullptr;
-    float* chunk = nullptr;
-    float* scores = nullptr;
-    float* output = nullptr;
-    uint64_t* excluded = nullptr;
-  };
   // What the steps of one job share.
   struct Job {
     const KernelCall& call;
     const CallView& view;
     const RowBlock& block;
-    const Scratch& scratch;
+    const RowwiseScratch& scratch;
     // Keys that some row may see, and all that the tile holds.
     KeyRange visible;
     KeyRange held;
 
     Tile<float> TileOf(KeyRange range) const;
+    // Tiles of the visible keys in other memory.
+    Tile<float> FinalLogits() const { return VisibleIn(scratch.final_logits); }
+    Tile<float> View() const { return VisibleIn(scratch.view); }
+    Tile<float> VisibleIn(float* data) const;
     KeyChunk Part(KeyRange range, int64_t group) const {
       return {block.batch, block.head / group, range.begin,
               range.end - range.begin};
     }
   };
 
-  Scratch Allocate(Arena& arena) const;
   void Attend(const KernelCall& call, int64_t job, Arena& arena) const;
   void Weigh(const Job& job, const BlockWriter<float>& writer) const;
   ConstMatrix Queries(const Job& job) const;
-  void Score(const Job& job, ConstMatrix q, KeyRange range) const;
+  void MultiplyPanels(const Job& job, ConstMatrix q, KeyRange range) const;
+  void FillScores(const Job& job, ConstMatrix q, KeyRange range) const;
   void NoteExcluded(const Job& job, const Tile<float>& tile) const;
+  void Finish(const Job& job, const Tile<float>& tile) const;
+  void Describe(const Job& job, const BlockWriter<float>& writer) const;
+  void ViewGradient(const Job& job, const BlockWriter<float>& writer) const;
   void AddValues(const Job& job, const Tile<float>& weights) const;
   void AddNonFinite(const Job& job, const KeyChunk& part,
                     const Tile<float>& weights) const;
@@ -98,33 +104,11 @@ class RowwiseExecution final : public Execution {
   AttentionShape shape_;
   Pipeline pipeline_;
   PreparedKeys keys_;
+  RowDescriber describer_;
+  bool is_half_;
   RowBlocks blocks_;
+  RowwiseScratchPlan scratch_;
 };
-
-size_t RowwiseExecution::worker_scratch_bytes() const {
-  const auto floats = [](int64_t count) {
-    return Arena::Padded(static_cast<size_t>(count) * sizeof(float));
-  };
-  const int64_t rows = blocks_.block_rows();
-  return floats(rows * shape_.qk_dim) + floats(keys_.chunk_elements()) +
-         floats(rows * ScoreStride(shape_.kv_length)) +
-         floats(rows * shape_.v_dim) +
-         Arena::Padded(static_cast<size_t>(shape_.kv_length) *
-                       sizeof(uint64_t));
-}
-
-RowwiseExecution::Scratch RowwiseExecution::Allocate(Arena& arena) const {
-  const auto floats = [&arena](int64_t count) {
-    return arena.Allocate<float>(static_cast<size_t>(count));
-  };
-  const int64_t rows = blocks_.block_rows();
-  return {.q = floats(rows * shape_.qk_dim),
-          .chunk = floats(keys_.chunk_elements()),
-          .scores = floats(rows * ScoreStride(shape_.kv_length)),
-          .output = floats(rows * shape_.v_dim),
-          .excluded =
-              arena.Allocate<uint64_t>(static_cast<size_t>(shape_.kv_length))};
-}
 
 Tile<float> RowwiseExecution::Job::TileOf(KeyRange range) const {
   Tile<float> tile;
@@ -134,8 +118,14 @@ Tile<float> RowwiseExecution::Job::TileOf(KeyRange range) const {
                  .rows = block.valid_rows,
                  .key_begin = range.begin,
                  .keys = range.end - range.begin};
-  tile.stride = ScoreStride(held.end - held.begin);
-  tile.data = scratch.scores + (range.begin - held.begin);
+  tile.stride = RoundUpToColumnUnit(held.end - PanelBegin(held.begin));
+  tile.data = scratch.scores + (range.begin - PanelBegin(held.begin));
+  return tile;
+}
+
+Tile<float> RowwiseExecution::Job::VisibleIn(float* data) const {
+  Tile<float> tile = TileOf(visible);
+  tile.data = data;
   return tile;
 }
 
@@ -154,7 +144,7 @@ void RowwiseExecution::Attend(const KernelCall& call, int64_t job_index,
                               Arena& arena) const {
   const CallView view{shape_, *call.args};
   const RowBlock block = blocks_.At(view, job_index);
-  const Scratch scratch = Allocate(arena);
+  const RowwiseScratch scratch = scratch_.Allocate(arena);
   const BlockWriter<float> writer(call, block);
   std::fill_n(writer.statistics(), block.rows, RowStatistics{});
 
@@ -168,8 +158,15 @@ void RowwiseExecution::Attend(const KernelCall& call, int64_t job_index,
   }
   Weigh(job, writer);
   writer.Lse();
+  writer.DropoutKeep(view, pipeline_.dropout());
+  const Tile<float> weights = job.TileOf(job.visible);
+  if (call.outputs.output.wanted() || call.outputs.gradient_weight.wanted()) {
+    pipeline_.dropout().Apply(view, weights);
+    ViewGradient(job, writer);
+  }
   if (call.outputs.output.wanted()) {
-    AddValues(job, job.TileOf(job.visible));
+    AddValues(job, weights);
+    pipeline_.head_gate().Apply(view, block, scratch.output);
     writer.Output(scratch.output);
   }
 }
@@ -178,52 +175,123 @@ void RowwiseExecution::Attend(const KernelCall& call, int64_t job_index,
 void RowwiseExecution::Weigh(const Job& job,
                              const BlockWriter<float>& writer) const {
   const ConstMatrix q = Queries(job);
-  Score(job, q, job.visible);
+  FillScores(job, q, job.visible);
   if (job.call.outputs.logits.wanted()) {
     // The product of the visible keys is always one of its own, so that its
     // bits do not depend on what else is asked for.
-    Score(job, q, {job.held.begin, job.visible.begin});
-    Score(job, q, {job.visible.end, job.held.end});
+    FillScores(job, q, {job.held.begin, job.visible.begin});
+    FillScores(job, q, {job.visible.end, job.held.end});
     writer.Logits(job.TileOf(job.held));
   }
   const Tile<float> tile = job.TileOf(job.visible);
-  if (tile.bounds.keys > 0) pipeline_.Finish(job.view, tile);
+  if (tile.bounds.keys > 0) Finish(job, tile);
   writer.MaskedLogits(tile);
   NoteExcluded(job, tile);
+  if (describer_.needs_logits()) CopyTile(tile, job.FinalLogits());
+  // Of rows without keys, too: a sink's lse is theirs.
+  pipeline_.normalizer().Normalize(job.view, tile, writer.statistics());
   if (tile.bounds.keys > 0) {
-    pipeline_.normalizer().Normalize(job.view, tile, writer.statistics());
+    pipeline_.FinishWeights(job.view, tile, job.FinalLogits());
   }
+  Describe(job, writer);
   writer.Weights(tile);
 }
 
-ConstMatrix RowwiseExecution::Queries(const Job& job) const {
-  const HeadRows q(job.call.args->q, job.block.batch, job.block.head);
-  float* rows = job.scratch.q;
-  const int64_t count = job.block.valid_rows * shape_.qk_dim;
-  q.Load(job.block.row_begin, job.block.valid_rows, rows);
-  job.call.counters->nonfinite_q.fetch_add(CountNonFinite(rows, count),
-                                           std::memory_order_relaxed);
-  // A product with a factor of 0 need not read its operands, but 0 * NaN is
-  // NaN.
-  if (pipeline_.score().scale(job.block.head) == 0) ScaleRow(rows, count, 0);
-  return {rows, shape_.qk_dim};
+// From scaled scores to final logits.
+void RowwiseExecution::Finish(const Job& job, const Tile<float>& tile) const {
+  const Tile<float> raw = job.FinalLogits();
+  const bool raw_exceeds = is_half_ && ExceedsHalf(tile);
+  if (raw_exceeds) CopyTile(tile, raw);
+  pipeline_.Finish(job.view, tile, job.scratch.row);
+  if (raw_exceeds || (is_half_ && ExceedsHalf(tile))) {
+    job.call.counters->f16_overflows.fetch_add(
+        CountBeyondHalf(raw_exceeds ? raw : tile, tile),
+        std::memory_order_relaxed);
+  }
 }
 
-void RowwiseExecution::Score(const Job& job, ConstMatrix q,
-                             KeyRange range) const {
+void RowwiseExecution::Describe(const Job& job,
+                                const BlockWriter<float>& writer) const {
+  const Tile<float> weights = job.TileOf(job.visible);
+  const DescribedTile<float> tile{job.FinalLogits(), weights,
+                                  job.scratch.norms};
+  if (describer_.needs_norms() && weights.bounds.keys > 0) {
+    const HeadRows values = ValueRows(job.call, job.block.batch,
+                                      job.block.head / shape_.group_size());
+    ValueNorms(values, job.visible.begin, weights.bounds.keys,
+               job.scratch.chunk, job.scratch.norms);
+  }
+  describer_.Describe(tile, writer.statistics());
+  if (job.call.outputs.contribution.wanted()) {
+    ViewContribution(tile, job.View());
+    writer.Contribution(job.View());
+  }
+}
+
+// Of weights that dropout has been applied to.
+void RowwiseExecution::ViewGradient(const Job& job,
+                                    const BlockWriter<float>& writer) const {
+  if (!job.call.outputs.gradient_weight.wanted()) return;
+  const GradientViewCall call{job.view,
+                              job.block,
+                              job.call,
+                              pipeline_.dropout(),
+                              pipeline_.head_gate(),
+                              job.scratch.cotangents};
+  const DescribedTile<float> tile{job.FinalLogits(), job.TileOf(job.visible),
+                                  nullptr};
+  if (tile.weights.bounds.keys > 0) ViewGradientWeight(call, tile, job.View());
+  writer.GradientWeight(job.View());
+}
+
+ConstMatrix RowwiseExecution::Queries(const Job& job) const {
+  const HeadRows q = QueryRows(job.call, job.block.batch, job.block.head);
+  float* rows = job.scratch.q;
+  const int64_t count = job.block.valid_rows;
+  q.Load(job.block.row_begin, count, rows);
+  job.call.counters->nonfinite_q.fetch_add(
+      CountNonFinite(rows, count * shape_.q_dim), std::memory_order_relaxed);
+  const RowSpan span{job.block.batch, job.block.head, job.block.row_begin,
+                     count};
+  float* prepared = pipeline_.Prepare(job.view, Side::kQuery, span, rows,
+                                      job.scratch.prepared_q);
+  const int64_t width = pipeline_.prepared_width();
+  // Once for the rows instead of once for each score.
+  if (pipeline_.score().is_dot()) {
+    const double scale = pipeline_.score().scale(job.view, job.block.head);
+    ScaleRow(prepared, count * width, static_cast<float>(scale));
+  }
+  return {prepared, width};
+}
+
+void RowwiseExecution::FillScores(const Job& job, ConstMatrix q,
+                                  KeyRange range) const {
   if (range.empty()) return;
-  const double scale = pipeline_.score().scale(job.block.head);
-  const float alpha = scale == 0 ? 1.0F : static_cast<float>(scale);
+  if (keys_.is_packed()) return MultiplyPanels(job, q, range);
+  const KeyChunk part = job.Part(range, shape_.group_size());
+  Tile<float> tile = job.TileOf(range);
+  pipeline_.score().Compute(job.view, q.data, keys_.Keys(job.call, part).data,
+                            tile);
+}
+
+// In whole column units: what is written beside the range is the score of a key
+// beside it, or lies beyond the last key.
+void RowwiseExecution::MultiplyPanels(const Job& job, ConstMatrix q,
+                                      KeyRange range) const {
   const Tile<float> tile = job.TileOf(range);
-  const int64_t step =
-      keys_.KeysInPlace(job.call) ? tile.bounds.keys : kChunkKeys;
-  for (int64_t key = range.begin; key < range.end; key += step) {
-    const KeyRange part{key, std::min(key + step, range.end)};
-    MultiplyTransposed(
-        {job.block.valid_rows, part.end - part.begin, shape_.qk_dim}, alpha, q,
-        keys_.Keys(job.call, job.Part(part, shape_.group_size()),
-                   job.scratch.chunk),
-        {tile.data + (key - range.begin), tile.stride});
+  for (int64_t key = range.begin / kColumnUnit * kColumnUnit; key < range.end;
+       key = PanelBegin(key) + kPanelKeys) {
+    const int64_t end = std::min(range.end, PanelBegin(key) + kPanelKeys);
+    const KeyChunk part = job.Part({key, end}, shape_.group_size());
+    MultiplyTile({.rows = job.block.valid_rows,
+                  .columns = part.keys,
+                  .inner = keys_.key_width(),
+                  .a = q.data,
+                  .a_stride = q.stride,
+                  .b = keys_.Panel(job.call, part) + key % kPanelKeys,
+                  .b_stride = kPanelKeys,
+                  .c = tile.data + (key - range.begin),
+                  .c_stride = tile.stride});
   }
 }
 
@@ -261,27 +329,33 @@ void RowwiseExecution::NoteExcluded(const Job& job,
 
 void RowwiseExecution::AddValues(const Job& job,
                                  const Tile<float>& weights) const {
-  const Matrix output{job.scratch.output, shape_.v_dim};
-  std::fill_n(output.data, job.block.valid_rows * shape_.v_dim, 0.0F);
-  const auto columns = [&](const KeyRange& range) {
-    return weights.data + (range.begin - weights.bounds.key_begin);
-  };
+  const int64_t rows = job.block.valid_rows;
+  const int64_t width = keys_.value_width();
+  float* output = job.scratch.output;
+  std::fill_n(output, rows * width, 0.0F);
   ForEachChunk(job.visible, [&](KeyRange range) {
     const KeyChunk part = job.Part(range, shape_.group_size());
-    Multiply({job.block.valid_rows, shape_.v_dim, part.keys},
-             {columns(range), weights.stride},
-             keys_.Values(job.call, part, job.scratch.chunk), true, output);
-  });
-  ForEachChunk(job.visible, [&](KeyRange range) {
-    const KeyChunk part = job.Part(range, shape_.group_size());
+    const ConstMatrix v = keys_.Values(job.call, part, job.scratch.chunk);
+    AddProduct({.rows = rows,
+                .columns = width,
+                .inner = part.keys,
+                .a = weights.data + (range.begin - weights.bounds.key_begin),
+                .a_stride = weights.stride,
+                .b = v.data,
+                .b_stride = v.stride,
+                .c = output,
+                .c_stride = width});
     if (!keys_.ChunkIsClean(job.call, part)) AddNonFinite(job, part, weights);
   });
+  for (int64_t r = 1; r < rows && width != shape_.v_dim; ++r) {
+    std::copy_n(output + r * width, shape_.v_dim, output + r * shape_.v_dim);
+  }
 }
 
 // The terms that Values() left out, for the rows that see them.
 void RowwiseExecution::AddNonFinite(const Job& job, const KeyChunk& part,
                                     const Tile<float>& weights) const {
-  const HeadRows v(job.call.args->v, part.batch, part.kv_head);
+  const HeadRows v = ValueRows(job.call, part.batch, part.kv_head);
   float* value = job.scratch.chunk;
   for (int64_t key = part.key_begin; key < part.key_begin + part.keys; ++key) {
     if (keys_.KeyIsClean(job.call, part, key)) continue;
@@ -289,7 +363,7 @@ void RowwiseExecution::AddNonFinite(const Job& job, const KeyChunk& part,
     for (int64_t r = 0; r < job.block.valid_rows; ++r) {
       if ((job.scratch.excluded[key] >> r & 1) != 0) continue;
       const float weight = weights.Row(r)[key - weights.bounds.key_begin];
-      float* row = job.scratch.output + r * shape_.v_dim;
+      float* row = job.scratch.output + r * keys_.value_width();
       for (int64_t c = 0; c < shape_.v_dim; ++c) {
         if (!std::isfinite(value[c])) row[c] += weight * value[c];
       }
@@ -305,7 +379,6 @@ class Rowwise final : public Kernel {
       return "accumulates in F32; F64 tensors need double";
     }
     const Pipeline pipeline(problem);
-    if (!pipeline.score().is_dot()) return "the score is no matrix product";
     if (pipeline.normalizer().kind() == NormalizerKind::kRecurrent) {
       return "the normalizer has no rows of scores";
     }

@@ -1,4 +1,4 @@
-// The kernel that works on whole rows of scores, with oneDNN's products.
+// The kernel that works on whole rows of scores.
 #pragma once
 
 #include "engine/kernels/kernel.h"

@@ -21,6 +21,7 @@ class Dense final : public Mask {
   KeyRange Visible(const CallView& call,
                    const TileBounds& rows) const override {
     const KeyRange all = {0, call.shape.kv_length};
+    if (call.args.inputs[input_].data == nullptr) return all;
     const BroadcastView mask(call.args.inputs[input_]);
     if (mask.row_stride() != 0 || mask.key_stride() != 1) return all;
     const std::byte* keys = mask.At(rows.batch, rows.head, 0, 0);

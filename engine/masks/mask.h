@@ -19,7 +19,8 @@ class Mask {
   virtual ~Mask() = default;
 
   // A range that holds every key which some row of `rows` (its key fields are
-  // ignored) may attend. Kernels skip the keys outside.
+  // ignored) may attend. Kernels skip the keys outside. A plan asks before
+  // there is data: inputs whose data is null may be any mask.
   virtual KeyRange Visible(const CallView& call,
                            const TileBounds& rows) const = 0;
 

@@ -8,5 +8,17 @@ namespace attn {
 MaskEntry CausalMaskEntry();
 MaskEntry WindowMaskEntry();
 MaskEntry DenseMaskEntry();
+MaskEntry PrefixMaskEntry();
+MaskEntry SegmentMaskEntry();
+MaskEntry BlockSparseMaskEntry();
+MaskEntry GlobalMaskEntry();
+MaskEntry DilatedMaskEntry();
+MaskEntry StridedMaskEntry();
+MaskEntry FixedMaskEntry();
+MaskEntry BigBirdMaskEntry();
+MaskEntry LongformerMaskEntry();
+MaskEntry StreamingMaskEntry();
+MaskEntry AnyOfMaskEntry();
+MaskEntry ProgramMaskEntry();
 
 }  // namespace attn

@@ -6,5 +6,15 @@
 namespace attn {
 
 NormalizerEntry SoftmaxNormalizerEntry();
+NormalizerEntry SoftmaxPlusNormalizerEntry();
+NormalizerEntry SparsemaxNormalizerEntry();
+NormalizerEntry EntmaxNormalizerEntry();
+NormalizerEntry SigmoidNormalizerEntry();
+NormalizerEntry ReluNormalizerEntry();
+NormalizerEntry DivisiveNormalizerEntry();
+NormalizerEntry HardNormalizerEntry();
+NormalizerEntry LocalNormalizerEntry();
+NormalizerEntry IdentityNormalizerEntry();
+NormalizerEntry LinearNormalizerEntry();
 
 }  // namespace attn

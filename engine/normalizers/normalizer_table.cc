@@ -4,7 +4,12 @@ namespace attn {
 
 absl::Span<const NormalizerEntry> NormalizerTable() {
   static const NormalizerEntry kTable[] = {
-      SoftmaxNormalizerEntry(),
+      SoftmaxNormalizerEntry(),   SoftmaxPlusNormalizerEntry(),
+      SparsemaxNormalizerEntry(), EntmaxNormalizerEntry(),
+      SigmoidNormalizerEntry(),   ReluNormalizerEntry(),
+      DivisiveNormalizerEntry(),  HardNormalizerEntry(),
+      LocalNormalizerEntry(),     IdentityNormalizerEntry(),
+      LinearNormalizerEntry(),
   };
   return kTable;
 }

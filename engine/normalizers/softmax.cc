@@ -1,106 +1,105 @@
-// exp(x - lse).
+// exp(x - lse), with learned sink logits if the call brings them.
 //
 // Non-finite logits follow IEEE 754: a visible NaN, or +infinity (infinity -
 // infinity), makes every visible weight of its row NaN, and entropy and peak
 // with them; no weight is then the largest, and top_key is -1. Excluded keys
 // keep weight 0.
-#include <algorithm>
-#include <cmath>
-#include <limits>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "engine/core/field_error.h"
 #include "engine/normalizers/members.h"
-#include "engine/tile/row_math.h"
+#include "engine/normalizers/softmax_row.h"
+#include "engine/tile/parameter_view.h"
 
 namespace attn {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// A row with a NaN or +infinity among its visible logits.
-template <typename T>
-RowStatistics NormalizeNonFinite(T* row, int64_t count,
-                                 const RowRange<T>& range) {
-  constexpr T excluded = -std::numeric_limits<T>::infinity();
-  std::replace_if(
-      row, row + count, [](T x) { return x != excluded; },
-      std::numeric_limits<T>::quiet_NaN());
-  std::replace(row, row + count, excluded, T{0});
-  RowStatistics statistics;
-  statistics.visible_keys = range.visible;
-  statistics.entropy = kNaN;
-  statistics.peak_weight = kNaN;
-  // ln of an infinite sum is infinite, whatever the weights are.
-  statistics.lse = range.has_nan ? kNaN : static_cast<double>(range.max);
-  statistics.logit_min = range.has_nan ? kNaN : static_cast<double>(range.min);
-  statistics.logit_max = range.has_nan ? kNaN : static_cast<double>(range.max);
-  return statistics;
-}
-
-template <typename T>
-RowStatistics NormalizeRow(T* row, const TileBounds& bounds) {
-  const int64_t count = bounds.keys;
-  const RowRange<T> range = ScanRow(row, count);
-  RowStatistics statistics;
-  if (range.visible == 0) {
-    std::fill_n(row, count, T{0});
-    return statistics;
-  }
-  if (range.has_nan || std::isinf(range.max)) {
-    return NormalizeNonFinite(row, count, range);
-  }
-  const ExpSums sums = ExpRow(row, count, range.max);
-  const double log_sum = std::log(sums.sum);
-  const T factor = static_cast<T>(1 / sums.sum);
-  ScaleRow(row, count, factor);
-  statistics.lse = static_cast<double>(range.max) + log_sum;
-  statistics.entropy = log_sum - sums.weighted / sums.sum;
-  statistics.peak_weight = 1 / sums.sum;
-  // The largest logit has exp(0) = 1, so that its weight is the factor itself.
-  statistics.top_key = bounds.key_begin + FirstIndexOf(row, count, factor);
-  statistics.visible_keys = range.visible;
-  statistics.logit_min = static_cast<double>(range.min);
-  statistics.logit_max = static_cast<double>(range.max);
-  return statistics;
-}
-
-class Softmax final : public Normalizer {
+class Softmax final : public RowNormalizer<Softmax> {
  public:
-  NormalizerKind kind() const override { return NormalizerKind::kOnline; }
+  static constexpr NormalizerKind kKind = NormalizerKind::kOnline;
+  static constexpr bool kSumsToOne = true;
 
-  void Normalize(const CallView& /*call*/, const Tile<float>& tile,
-                 RowStatistics* statistics) const override {
-    NormalizeTile(tile, statistics);
+  explicit Softmax(std::optional<uint32_t> sink) : sink_(sink) {}
+
+  bool is_softmax() const override { return true; }
+  absl::Span<const double> Sinks(const CallView& call, int64_t head,
+                                 double* storage) const override {
+    if (!sink_.has_value()) return {};
+    const ParameterView view(call.args.inputs[*sink_]);
+    const int64_t count = view.rank() == 1 ? 1 : view.extent(1);
+    view.Load(head * count, count, storage);
+    return {storage, static_cast<size_t>(count)};
   }
-  void Normalize(const CallView& /*call*/, const Tile<double>& tile,
-                 RowStatistics* statistics) const override {
-    NormalizeTile(tile, statistics);
+
+  template <typename T>
+  void Weigh(const CallView& call, const RowAt& at, const RowRange<T>& range,
+             T* row, int64_t count, RowStatistics* statistics) const {
+    double sinks[kMaxSinks];
+    SoftmaxRow(row, count, range, Sinks(call, at.head, sinks), at, statistics);
+  }
+
+  void EmptyRow(const CallView& call, const RowAt& at,
+                RowStatistics* statistics) const {
+    double storage[kMaxSinks];
+    statistics->lse_with_sink = LseOfSinks(Sinks(call, at.head, storage));
+  }
+
+  void BackwardRow(const CallView& call, const RowAt& at, const ForwardRow& row,
+                   double* gradient, const GradientSink& sink) const {
+    const double sum = SoftmaxBackwardRow(row, gradient);
+    double* of_sink = sink_.has_value() ? sink.Of(*sink_) : nullptr;
+    if (of_sink == nullptr) return;
+    double storage[kMaxSinks];
+    const absl::Span<const double> sinks = Sinks(call, at.head, storage);
+    const auto count = static_cast<int64_t>(sinks.size());
+    for (int64_t i = 0; i < count; ++i) {
+      const double weight = std::exp(sinks[static_cast<size_t>(i)] -
+                                     row.statistics->lse_with_sink);
+      of_sink[at.head * count + i] -= weight * sum;
+    }
   }
 
  private:
-  template <typename T>
-  static void NormalizeTile(const Tile<T>& tile, RowStatistics* statistics) {
-    for (int64_t r = 0; r < tile.bounds.rows; ++r) {
-      statistics[r] = NormalizeRow(tile.Row(r), tile.bounds);
-    }
-  }
+  std::optional<uint32_t> sink_;
 };
 
-absl::Status Validate(const NormalizerSpec& /*spec*/,
-                      const Problem& /*problem*/, absl::string_view /*field*/) {
-  return absl::OkStatus();
+absl::Status Validate(const NormalizerSpec& spec, const Problem& problem,
+                      absl::string_view normalizer_field) {
+  const auto& sink = std::get<SoftmaxNormalizer>(spec).sink;
+  if (!sink.has_value()) return absl::OkStatus();
+  const std::string field =
+      absl::StrCat(normalizer_field, ".softmax.sink.input");
+  int64_t count = 1;
+  if (*sink < problem.inputs.size() &&
+      problem.inputs[*sink].shape.rank() == 2) {
+    count = problem.inputs[*sink].shape[1];
+  }
+  if (count < 1 || count > kMaxSinks) {
+    return FieldError(field, absl::StrCat(count, " sinks for each head"),
+                      absl::StrCat("1 to ", kMaxSinks));
+  }
+  return CheckParameter(
+      problem, *sink,
+      {Shape{problem.shape.q_heads}, Shape{problem.shape.q_heads, count}},
+      field);
 }
 
-std::string Describe(const NormalizerSpec& /*spec*/) { return "softmax"; }
+std::string Describe(const NormalizerSpec& spec) {
+  return std::get<SoftmaxNormalizer>(spec).sink ? "softmax(sink)" : "softmax";
+}
 
-std::unique_ptr<Normalizer> Make(const NormalizerSpec& /*spec*/,
+std::unique_ptr<Normalizer> Make(const NormalizerSpec& spec,
                                  const Problem& /*problem*/) {
-  return std::make_unique<Softmax>();
+  return std::make_unique<Softmax>(std::get<SoftmaxNormalizer>(spec).sink);
 }
 
 }  // namespace
 
 NormalizerEntry SoftmaxNormalizerEntry() {
-  return {"softmax", "exp(x - lse)", 0, Validate, Describe, Make};
+  return {"softmax", "exp(x - lse), with learned sinks if given",
+          0,         Validate,
+          Describe,  Make};
 }
 
 }  // namespace attn

@@ -22,6 +22,7 @@ struct KernelVerdict {
 struct Plan {
   Problem problem;
   std::string kernel;
+  // In the order in which the kernels were asked.
   std::vector<KernelVerdict> verdicts;
   // DescribeStages() and EffectiveScale() of the problem, for those who may
   // not look into the kernels' room.
@@ -36,9 +37,10 @@ struct Plan {
   int64_t tile_jobs() const;
 };
 
-// Takes the first kernel of the table that supports the problem (or the one it
-// names). Fails with UNIMPLEMENTED and every kernel's reason if none does, with
-// INVALID_ARGUMENT "kernel" if the named one does not exist or not support it.
+// Takes the first kernel that supports the problem, in the order that
+// KernelsInOrder() gives for this machine (or the one it names). Fails with
+// UNIMPLEMENTED and every kernel's reason if none does, with INVALID_ARGUMENT
+// "kernel" if the named one does not exist or not support it.
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const Problem& problem);
 
 }  // namespace attn

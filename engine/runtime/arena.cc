@@ -36,6 +36,10 @@ void* Arena::AllocateBytes(size_t bytes) {
                  bytes, used_, capacity_);
     std::abort();
   }
+  // No bytes have an address too: what is null must not be given to memset and
+  // its like.
+  alignas(kArenaAlignment) static std::byte nothing[kArenaAlignment];
+  if (block_ == nullptr) return nothing;
   std::byte* const start = block_.get() + used_;
   used_ += Padded(bytes);
   return start;

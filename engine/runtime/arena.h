@@ -20,8 +20,9 @@ class Arena {
 
   // Makes room for `bytes` and resets. Keeps a block that is large enough.
   void Reserve(size_t bytes);
-  // Takes `count` uninitialised elements. Dies if the reservation is exceeded:
-  // a plan that booked too little is a broken invariant.
+  // Takes `count` uninitialised elements; never null, not even for 0. Dies if
+  // the reservation is exceeded: a plan that booked too little is a broken
+  // invariant.
   template <typename T>
   T* Allocate(size_t count) {
     return static_cast<T*>(AllocateBytes(count * sizeof(T)));

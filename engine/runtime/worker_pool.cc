@@ -10,11 +10,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "engine/runtime/mutex.h"
-
-#if ATTN_HAVE_GOMP
-// NOLINTNEXTLINE(readability-identifier-naming): OpenMP's own name.
-extern "C" void omp_set_num_threads(int threads);
-#endif
+#include "engine/runtime/one_openmp_thread.h"
 
 namespace attn {
 namespace {
@@ -64,12 +60,6 @@ struct Claim {
   absl::Status status;
   absl::Duration busy;
 };
-
-void HoldOpenMpToOneThread() {
-#if ATTN_HAVE_GOMP
-  omp_set_num_threads(1);
-#endif
-}
 
 // One mutex guards all. It is taken once for each job: to hand in the last one
 // and to fetch the next. No code of a task runs under it.
@@ -187,7 +177,7 @@ absl::Duration Pool::busy_time() const {
 
 void Pool::Work() {
   pthread_setname_np(pthread_self(), "attn-worker");
-  HoldOpenMpToOneThread();
+  const OneOpenMpThread hold;
   Arena arena;
   Claim claim;
   while (Await(arena, claim)) {

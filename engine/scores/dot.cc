@@ -2,66 +2,49 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/field_error.h"
 #include "engine/scores/members.h"
-#include "engine/tile/row_math.h"
+#include "engine/scores/product_score.h"
 
 namespace attn {
 namespace {
 
-class DotProduct final : public Score {
+class DotProduct final : public ProductScore {
  public:
-  explicit DotProduct(double scale) : scale_(scale) {}
+  DotProduct(double scale, const std::optional<LearnedScale>& learned,
+             int64_t width)
+      : ProductScore(scale, learned), width_(width) {}
 
-  bool is_dot() const override { return true; }
-  double scale(int64_t /*head*/) const override { return scale_; }
-
-  void Compute(const CallView& call, const float* q_rows, const float* k_rows,
-               const Tile<float>& tile) const override {
-    ComputeTile(call, q_rows, k_rows, tile);
-  }
-  void Compute(const CallView& call, const double* q_rows, const double* k_rows,
-               const Tile<double>& tile) const override {
-    ComputeTile(call, q_rows, k_rows, tile);
-  }
+  int64_t prepared_width() const override { return width_; }
 
  private:
-  template <typename T>
-  void ComputeTile(const CallView& call, const T* q_rows, const T* k_rows,
-                   const Tile<T>& tile) const {
-    const int64_t dim = call.shape.qk_dim;
-    for (int64_t r = 0; r < tile.bounds.rows; ++r) {
-      T* row = tile.Row(r);
-      for (int64_t j = 0; j < tile.bounds.keys; ++j) {
-        const T product = Dot(q_rows + r * dim, k_rows + j * dim, dim);
-        // In double: the scale itself need not fit a float.
-        row[j] = static_cast<T>(scale_ * static_cast<double>(product));
-      }
-    }
-  }
-
-  double scale_;
+  int64_t width_;
 };
 
-absl::Status Validate(const ScoreSpec& spec, const Problem& /*problem*/,
+absl::Status Validate(const ScoreSpec& spec, const Problem& problem,
                       absl::string_view field) {
   const auto& dot = std::get<DotScore>(spec);
-  if (!dot.scale.has_value() || std::isfinite(*dot.scale)) {
-    return absl::OkStatus();
+  for (const absl::Status& status :
+       {CheckEqualWidths(problem),
+        CheckScale(dot.scale, absl::StrCat(field, ".dot.scale")),
+        CheckLearnedScale(problem, dot.learned_scale,
+                          absl::StrCat(field, ".dot.learned_scale"))}) {
+    if (!status.ok()) return status;
   }
-  return FieldError(absl::StrCat(field, ".dot.scale"), absl::StrCat(*dot.scale),
-                    "a finite number");
+  return absl::OkStatus();
 }
 
-std::string Describe(const ScoreSpec& /*spec*/) { return "dot"; }
+std::string Describe(const ScoreSpec& spec) {
+  return std::get<DotScore>(spec).learned_scale ? "dot * learned" : "dot";
+}
 
 std::unique_ptr<Score> Make(const ScoreSpec& spec, const Problem& problem) {
   const auto& dot = std::get<DotScore>(spec);
-  const int64_t dim = problem.shape.qk_dim;
+  const int64_t dim = problem.shape.k_dim;
   // Without dimensions every product is 0 and no scale matters.
   const double usual =
       dim == 0 ? 1.0 : 1.0 / std::sqrt(static_cast<double>(dim));
-  return std::make_unique<DotProduct>(dot.scale.value_or(usual));
+  return std::make_unique<DotProduct>(dot.scale.value_or(usual),
+                                      dot.learned_scale, dim);
 }
 
 }  // namespace

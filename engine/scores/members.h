@@ -6,5 +6,11 @@
 namespace attn {
 
 ScoreEntry DotScoreEntry();
+ScoreEntry BilinearScoreEntry();
+ScoreEntry AdditiveScoreEntry();
+ScoreEntry ConcatScoreEntry();
+ScoreEntry TrilinearScoreEntry();
+ScoreEntry CosineScoreEntry();
+ScoreEntry DistanceScoreEntry();
 
 }  // namespace attn

@@ -4,7 +4,9 @@ namespace attn {
 
 absl::Span<const ScoreEntry> ScoreTable() {
   static const ScoreEntry kTable[] = {
-      DotScoreEntry(),
+      DotScoreEntry(),      BilinearScoreEntry(),  AdditiveScoreEntry(),
+      ConcatScoreEntry(),   TrilinearScoreEntry(), CosineScoreEntry(),
+      DistanceScoreEntry(),
   };
   return kTable;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -130,6 +131,17 @@ void FloatToF16Of(const float* from, uint16_t* to, size_t count) {
   Narrow(from, to, count, [](V32 v) { return NarrowF16(v); });
 }
 
+void FloatToDoubleOf(const float* from, double* to, size_t count) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  const size_t lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(narrow, from + i)), d, to + i);
+  }
+  for (; i < count; ++i) to[i] = static_cast<double>(from[i]);
+}
+
 }  // namespace
 }  // namespace attn::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -142,6 +154,7 @@ HWY_EXPORT(BF16ToFloatOf);
 HWY_EXPORT(F16ToFloatOf);
 HWY_EXPORT(FloatToBF16Of);
 HWY_EXPORT(FloatToF16Of);
+HWY_EXPORT(FloatToDoubleOf);
 
 // Elements converted at a time on their way through the stack.
 constexpr int64_t kChunk = 256;
@@ -168,6 +181,8 @@ To LoadOne(const std::byte* from, DType dtype, int64_t index) {
       return static_cast<To>(FromF16(ReadAt<uint16_t>(from, index)));
     case DType::kBF16:
       return static_cast<To>(FromBF16(ReadAt<uint16_t>(from, index)));
+    case DType::kI8:
+      return static_cast<To>(ReadAt<int8_t>(from, index));
     case DType::kF64:
       if constexpr (sizeof(To) == sizeof(double)) {
         return ReadAt<double>(from, index);
@@ -189,6 +204,20 @@ void LoadStrided(const std::byte* from, DType dtype, int64_t stride,
   for (int64_t i = 0; i < count; ++i) {
     to[i] = LoadOne<To>(from, dtype, i * stride);
   }
+}
+
+// Side by side: a loop that compilers turn into vectors.
+template <typename From, typename To>
+void LoadContiguous(const std::byte* from, int64_t count, To* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    to[i] = static_cast<To>(ReadAt<From>(from, i));
+  }
+}
+
+// Whether elements may be read as what they are: tensors from outside may lie
+// at any address.
+bool IsAligned(const std::byte* from, DType dtype) {
+  return reinterpret_cast<uintptr_t>(from) % SizeOf(dtype) == 0;
 }
 
 const uint16_t* Halves(const std::byte* from) {
@@ -216,13 +245,15 @@ void FloatToF16(const float* from, uint16_t* to, int64_t count) {
 void LoadElements(const std::byte* from, DType dtype, int64_t stride,
                   int64_t count, float* to) {
   if (count <= 0) return;
-  const bool contiguous = stride == 1;
+  const bool contiguous = stride == 1 && IsAligned(from, dtype);
   if (contiguous && dtype == DType::kF32) {
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
   } else if (contiguous && dtype == DType::kBF16) {
     BF16ToFloat(Halves(from), to, count);
   } else if (contiguous && dtype == DType::kF16) {
     F16ToFloat(Halves(from), to, count);
+  } else if (contiguous && dtype == DType::kI8) {
+    LoadContiguous<int8_t>(from, count, to);
   } else {
     LoadStrided(from, dtype, stride, count, to);
   }
@@ -230,7 +261,30 @@ void LoadElements(const std::byte* from, DType dtype, int64_t stride,
 
 void LoadElements(const std::byte* from, DType dtype, int64_t stride,
                   int64_t count, double* to) {
-  LoadStrided(from, dtype, stride, count, to);
+  if (count <= 0) return;
+  if (stride != 1 || !IsAligned(from, dtype)) {
+    return LoadStrided(from, dtype, stride, count, to);
+  }
+  switch (dtype) {
+    case DType::kF32:
+      HWY_DYNAMIC_DISPATCH(FloatToDoubleOf)
+      (reinterpret_cast<const float*>(from), to, static_cast<size_t>(count));
+      return;
+    case DType::kI8:
+      return LoadContiguous<int8_t>(from, count, to);
+    case DType::kF64:
+      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(double));
+      return;
+    default:
+      break;
+  }
+  float wide[kChunk];
+  const auto bytes = static_cast<int64_t>(SizeOf(dtype));
+  for (int64_t i = 0; i < count; i += kChunk) {
+    const int64_t n = std::min(kChunk, count - i);
+    LoadElements(from + i * bytes, dtype, 1, n, wide);
+    std::copy_n(wide, n, to + i);
+  }
 }
 
 void StoreElements(const float* from, int64_t count, DType dtype,

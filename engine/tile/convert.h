@@ -16,8 +16,8 @@ void FloatToBF16(const float* from, uint16_t* to, int64_t count);
 void FloatToF16(const float* from, uint16_t* to, int64_t count);
 
 // Elements from a tensor: `count` of them, `stride` elements apart (0: all the
-// same one). `dtype` is F32, F16, BF16 or F64. A finite double that no float
-// can hold becomes the largest float, so that it does not turn into an
+// same one). `dtype` is F32, F16, BF16, F64 or I8. A finite double that no
+// float can hold becomes the largest float, so that it does not turn into an
 // infinity.
 void LoadElements(const std::byte* from, DType dtype, int64_t stride,
                   int64_t count, float* to);

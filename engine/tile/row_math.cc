@@ -65,7 +65,8 @@ float RowMaxOf(const float* row, size_t count) {
   return hn::GetLane(hn::MaxOfLanes(d, max));
 }
 
-RowRange<float> ScanRowOf(const float* row, size_t count) {
+// Of a row with NaN or excluded elements among others.
+RowRange<float> ScanMixedRow(const float* row, size_t count) {
   const D d;
   const V excluded = hn::Set(d, -kInfinity);
   V max = excluded;
@@ -93,6 +94,34 @@ RowRange<float> ScanRowOf(const float* row, size_t count) {
   return range;
 }
 
+RowRange<float> ScanRowOf(const float* row, size_t count) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  // What Max and Min do with NaN does not matter: such rows are scanned again.
+  V max = hn::Set(d, -kInfinity);
+  V min = hn::Set(d, kInfinity);
+  auto has_nan = hn::IsNaN(min);
+  size_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const V a = hn::LoadU(d, row + i);
+    const V b = hn::LoadU(d, row + i + lanes);
+    max = hn::Max(hn::Max(a, b), max);
+    min = hn::Min(hn::Min(a, b), min);
+    has_nan = hn::Or(has_nan, hn::IsNaN(hn::Add(a, b)));
+  }
+  ForEach(row + i, count - i, count > 0 ? row[0] : 0, [&](V x) {
+    max = hn::Max(x, max);
+    min = hn::Min(x, min);
+    has_nan = hn::Or(has_nan, hn::IsNaN(x));
+  });
+  const float lowest = hn::GetLane(hn::MinOfLanes(d, min));
+  if (count == 0 || !hn::AllFalse(d, has_nan) || !(lowest > -kInfinity)) {
+    return ScanMixedRow(row, count);
+  }
+  return {lowest, hn::GetLane(hn::MaxOfLanes(d, max)),
+          static_cast<int64_t>(count), false};
+}
+
 ExpSums ExpRowOf(float* row, size_t count, float max) {
   const D d;
   const V pivot = hn::Set(d, max);
@@ -102,14 +131,10 @@ ExpSums ExpRowOf(float* row, size_t count, float max) {
     V sum = zero;
     V weighted = zero;
     const auto exp = [&](V x) {
-      const V distance = hn::Sub(x, pivot);
-      const V e = ExpNonPositive(d, distance);
-      sum = hn::Add(sum, e);
-      // 0 times -infinity would be NaN.
-      const V product = hn::Mul(e, distance);
-      weighted =
-          hn::Add(weighted, hn::IfThenZeroElse(hn::Eq(e, zero), product));
-      return e;
+      const auto pair = ExpPairOf(d, hn::Sub(x, pivot));
+      sum = hn::Add(sum, pair.exp);
+      weighted = hn::MulAdd(pair.exp, pair.x, weighted);
+      return pair.exp;
     };
     Transform(row + begin, std::min(kSumBlock, count - begin), -kInfinity, exp);
     sums.sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
@@ -126,8 +151,11 @@ void ScaleRowOf(float* row, size_t count, float factor) {
 
 void DivideRowOf(float* row, size_t count, float divisor) {
   const V by = hn::Set(D(), divisor);
-  Transform(row, count, 0,
-            [&](V x) { return SaturateIf(hn::IsFinite(x), hn::Div(x, by)); });
+  Transform(row, count, 0, [&](V x) {
+    const V quotient = hn::Div(x, by);
+    if (HWY_LIKELY(hn::AllTrue(D(), hn::IsFinite(quotient)))) return quotient;
+    return SaturateIf(hn::IsFinite(x), quotient);
+  });
 }
 
 void AddRowOf(float* row, const float* other, size_t count) {
@@ -135,8 +163,10 @@ void AddRowOf(float* row, const float* other, size_t count) {
   const size_t lanes = hn::Lanes(d);
   const V excluded = hn::Set(d, -std::numeric_limits<float>::infinity());
   const auto add = [excluded](V a, V b) {
-    const V sum =
-        SaturateIf(hn::And(hn::IsFinite(a), hn::IsFinite(b)), hn::Add(a, b));
+    const D tag;
+    V sum = hn::Add(a, b);
+    if (HWY_LIKELY(hn::AllTrue(tag, hn::IsFinite(sum)))) return sum;
+    sum = SaturateIf(hn::And(hn::IsFinite(a), hn::IsFinite(b)), sum);
     return hn::IfThenElse(hn::Or(hn::Eq(a, excluded), hn::Eq(b, excluded)),
                           excluded, sum);
   };
@@ -155,8 +185,10 @@ void AddRowOf(float* row, const float* other, size_t count) {
 void SoftcapRowOf(float* row, size_t count, float cap) {
   const D d;
   const V limit = hn::Set(d, cap);
-  Transform(row, count, 0,
-            [&](V x) { return hn::Mul(limit, TanhOf(d, hn::Div(x, limit))); });
+  const V inverse = hn::Set(d, 1 / cap);
+  Transform(row, count, 0, [&](V x) {
+    return hn::Mul(limit, TanhOf(d, hn::Mul(x, inverse)));
+  });
 }
 
 void DistanceRowOf(float* row, size_t count, int64_t start, float factor) {
@@ -232,6 +264,21 @@ int64_t FirstIndexOfIn(const float* row, size_t count, float value) {
 
 int64_t CountNonFiniteIn(const float* row, size_t count) {
   const D d;
+  const size_t lanes = hn::Lanes(d);
+  // 0 times a finite number is 0, and NaN otherwise: one look for many.
+  const V zero = hn::Zero(d);
+  V even = zero;
+  V odd = zero;
+  size_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    even = hn::MulAdd(hn::LoadU(d, row + i), zero, even);
+    odd = hn::MulAdd(hn::LoadU(d, row + i + lanes), zero, odd);
+  }
+  const bool finite = hn::AllTrue(d, hn::Eq(hn::Add(even, odd), zero));
+  if (HWY_LIKELY(finite)) {
+    row += i;
+    count -= i;
+  }
   size_t nonfinite = 0;
   ForEach(row, count, 0, [&](V x) {
     nonfinite += hn::CountTrue(d, hn::Not(hn::IsFinite(x)));

@@ -22,29 +22,64 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Of a float.
 constexpr int kMantissaBits = 23;
 
-// The first `count` < Lanes(d) elements; the others are `fill`.
+// Of exp(r) for |r| <= ln 2 / 2, the highest power first.
+constexpr float kExpSeries[] = {
+    0.00138145394F, 0.00836874545F, 0.041668389F, 0.166665211F,
+    0.49999994F,    1.0F,           1.0F};
+
+// Whether the machine loads and stores some elements and leaves the others
+// alone. AVX2 does so from 32 bits on; for narrower ones Highway touches all.
+template <typename T>
+constexpr bool kHasMasks = HWY_TARGET <= HWY_AVX3 ||
+                           (HWY_TARGET <= HWY_AVX2 && sizeof(T) >= 4);
+
+// The first `count` < Lanes(d) elements; the others are `fill`, and what stands
+// in their place is not touched.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> LoadTail(D d, const T* from, size_t count, T fill) {
-  HWY_ALIGN T lanes[hn::MaxLanes(d)];
-  hn::Store(hn::Set(d, fill), d, lanes);
-  for (size_t i = 0; i < count; ++i) lanes[i] = from[i];
-  return hn::Load(d, lanes);
+  if constexpr (kHasMasks<T>) {
+    const auto first = hn::FirstN(d, count);
+    return hn::IfThenElse(first, hn::MaskedLoad(first, d, from),
+                          hn::Set(d, fill));
+  } else {
+    HWY_ALIGN T lanes[hn::MaxLanes(d)];
+    hn::Store(hn::Set(d, fill), d, lanes);
+    for (size_t i = 0; i < count; ++i) lanes[i] = from[i];
+    return hn::Load(d, lanes);
+  }
 }
 
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE void StoreTail(hn::Vec<D> v, D d, T* to, size_t count) {
-  HWY_ALIGN T lanes[hn::MaxLanes(d)];
-  hn::Store(v, d, lanes);
-  for (size_t i = 0; i < count; ++i) to[i] = lanes[i];
+  if constexpr (kHasMasks<T>) {
+    hn::BlendedStore(v, hn::FirstN(d, count), d, to);
+  } else {
+    HWY_ALIGN T lanes[hn::MaxLanes(d)];
+    hn::Store(v, d, lanes);
+    for (size_t i = 0; i < count; ++i) to[i] = lanes[i];
+  }
 }
+
+// exp(x) for x <= 0 and the x that it stands for.
+template <class V>
+struct ExpPair {
+  V exp;
+  // x, or a finite number below every logarithm of a float where exp is 0: the
+  // product of the two is 0 then, and never 0 times infinity.
+  V x;
+};
 
 // exp(x) for x <= 0, within 2 ulp; 0 where exp(x) is below the smallest normal
 // float; NaN stays NaN. With x = n ln 2 + r, |r| <= ln 2 / 2, it is 2^n times
-// the Taylor series of exp(r), whose first term left out, r^8 / 8!, is below
-// 6e-9.
+// a polynomial within 4e-9 of exp(r), relatively: the best one (minimax) with
+// the first two coefficients held at 1, so that exp(0) is 1.
 template <class D>
-HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
-  const hn::RebindToSigned<D> di;
+HWY_INLINE ExpPair<hn::Vec<D>> ExpPairOf(D d, hn::Vec<D> x) {
+  const hn::RebindToUnsigned<D> du;
+  // A number that has n + 127, the exponent of 2^n, in its lowest bits once n
+  // is added, which rounds to an integer; -127 makes 2^n all zeros.
+  const auto rounder = hn::Set(d, 0x1.8p23F + 127);
+  const auto nothing = hn::Set(d, -88.0F);
   // ln 2 in two parts; the first has 9 significant bits, so that its product
   // with n is exact with or without fused multiply-add.
   const auto ln2_high = hn::Set(d, 0.693359375F);
@@ -52,21 +87,23 @@ HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
   // ln of the smallest normal float, rounded up.
   const auto lowest = hn::Set(d, -87.336540F);
 
-  const auto n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504088896341F)));
+  x = hn::IfThenElse(hn::Lt(x, lowest), nothing, x);
+  const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341F), rounder);
+  const auto n = hn::Sub(shifted, rounder);
   auto r = hn::NegMulAdd(n, ln2_high, x);
   r = hn::NegMulAdd(n, ln2_low, r);
-  auto series = hn::Set(d, 1.0F / 5040);
-  series = hn::MulAdd(series, r, hn::Set(d, 1.0F / 720));
-  series = hn::MulAdd(series, r, hn::Set(d, 1.0F / 120));
-  series = hn::MulAdd(series, r, hn::Set(d, 1.0F / 24));
-  series = hn::MulAdd(series, r, hn::Set(d, 1.0F / 6));
-  series = hn::MulAdd(series, r, hn::Set(d, 0.5F));
-  const auto exp_r =
-      hn::Add(hn::MulAdd(series, hn::Mul(r, r), r), hn::Set(d, 1.0F));
-  const auto shift = hn::ShiftLeft<kMantissaBits>(hn::ConvertTo(di, n));
-  const auto exp_x = hn::BitCast(d, hn::Add(hn::BitCast(di, exp_r), shift));
-  const auto normal = hn::IfThenZeroElse(hn::Lt(x, lowest), exp_x);
-  return hn::IfThenElse(hn::IsNaN(x), x, normal);
+  auto exp_r = hn::Set(d, kExpSeries[0]);
+  for (size_t i = 1; i < sizeof(kExpSeries) / sizeof(kExpSeries[0]); ++i) {
+    exp_r = hn::MulAdd(exp_r, r, hn::Set(d, kExpSeries[i]));
+  }
+  const auto power =
+      hn::BitCast(d, hn::ShiftLeft<kMantissaBits>(hn::BitCast(du, shifted)));
+  return {hn::Mul(exp_r, power), x};
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
+  return ExpPairOf(d, x).exp;
 }
 
 // tanh(x) within 3 ulp; NaN stays NaN. Near 0 its Taylor series, elsewhere

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/core/aligned_buffer.h"
-#include "engine/core/attention_args.h"
-#include "engine/core/attention_spec.h"
 #include "engine/core/problem.h"
 #include "google/protobuf/io/zero_copy_stream.h"
+#include "proto/codec/call_codec.h"
+#include "proto/codec/response_codec.h"
 #include "proto/codec/schema.h"
+#include "proto/codec/wire_chunk.h"
 
 namespace attn {
 
@@ -31,29 +31,28 @@ struct WantedOutputs {
   bool weights = false;
   bool row_statistics = false;
   bool head_statistics = false;
+  bool lse_with_sink = false;
+  bool dropout_keep = false;
+  bool state = false;
+  bool head_output = false;
 
   OutputSelection Selection() const {
     return {.output = output,
             .logits = logits,
             .masked_logits = masked_logits,
-            .weights = weights};
+            .weights = weights,
+            .dropout_keep = dropout_keep,
+            .state = state,
+            .head_output = head_output,
+            .statistics = row_statistics || head_statistics};
   }
 };
 
-// A decoded AttendRequest or PlanRequest. Owns its payloads; `args` views
-// them as [B, H, S, D] whatever the wire's layout was. Move-only.
-struct AttendCall {
-  AttentionSpec spec;
-  AttentionArgs args;
+// A decoded AttendRequest or PlanRequest.
+struct AttendCall : WireCall {
   WantedOutputs wanted;
   DType output_dtype = DType::kF32;
-  // Whether q came as [B, S, H, D]; the output goes back the same way.
-  bool bshd = false;
   std::string kernel;
-  std::string request_id;
-  std::vector<AlignedBuffer> storage;
-  // Sum of the payloads.
-  int64_t payload_bytes = 0;
 };
 
 // Reads one AttendRequest of `size` bytes. INVALID_ARGUMENT that names the
@@ -67,31 +66,22 @@ absl::StatusOr<AttendCall> DecodeAttendRequest(
     int64_t max_payload_bytes);
 
 // The same for a plan: views have no data.
-absl::StatusOr<AttendCall> DecodePlanRequest(const v1::PlanRequest& request);
+absl::StatusOr<AttendCall> DecodePlanRequest(v1::PlanRequest request);
 
-// The reverse, for clients. `args` views q, k and v as [B, H, S, D] here too;
-// `bshd` only picks the order of axes on the wire. The chunks refer to the
-// views' memory, which must outlive them, and nothing is copied where that
-// memory lies row-major in the wire's order; other views are gathered.
-struct AttendMessage {
-  AttentionSpec spec;
-  AttentionArgs args;
+// The reverse, for clients. The chunks refer to the views' memory, which must
+// outlive them, and nothing is copied where that memory lies row-major in the
+// wire's order; other views are gathered.
+struct AttendMessage : CallMessage {
   WantedOutputs wanted;
   // Absent: as q.
   std::optional<DType> output_dtype;
-  bool bshd = false;
   std::string kernel;
-  std::string request_id;
-};
+  // In place of q, k and v of `args`, if it has a shape: [B, S, 3, H, D], or
+  // [B, S, Hq + 2 * packed_kv_heads, D].
+  TensorView qkv;
+  int64_t packed_kv_heads = 0;
 
-// A piece of a message: bytes of its own, a buffer that is given away, or
-// memory that is only referred to. Exactly one is set.
-struct WireChunk {
-  std::string bytes;
-  AlignedBuffer owned;
-  size_t owned_size = 0;
-  const std::byte* borrowed = nullptr;
-  size_t borrowed_size = 0;
+  bool packed() const { return qkv.shape.rank() > 0; }
 };
 
 // The chunks in order are the message, byte for byte what the generated code
@@ -99,29 +89,11 @@ struct WireChunk {
 std::vector<WireChunk> EncodeAttendRequest(const AttendMessage& message);
 v1::PlanRequest EncodePlanRequest(const AttendMessage& message);
 
-// A tensor of a response. `field` is its number in AttendResponse. `data` is
-// row-major in `shape`, which is the wire's: [B, S, H, D] if `bshd`.
-struct ResponseTensor {
-  int field = 0;
-  DType dtype = DType::kF32;
-  Shape shape;
-  bool bshd = false;
-  AlignedBuffer data;
-};
-
-// `header` holds all but the large tensors (fields >= 16), which follow it and
-// are given away. Byte for byte what the generated code would write.
+// `header` holds all but the large tensors (fields >= 16).
 std::vector<WireChunk> EncodeAttendResponse(
     const v1::AttendResponse& header, std::vector<ResponseTensor> tensors);
 
-// A decoded response: `header` without the large tensors.
-struct AttendResult {
-  v1::AttendResponse header;
-  std::vector<ResponseTensor> tensors;
-
-  // Null if the response does not have it.
-  const ResponseTensor* Find(int field) const;
-};
+using AttendResult = WireResult<v1::AttendResponse>;
 
 // Reads one AttendResponse of `size` bytes. INVALID_ARGUMENT that names the
 // field if it cannot be understood.

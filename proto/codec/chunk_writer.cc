@@ -25,6 +25,18 @@ uint32_t DelimitedTag(int field) {
                                  WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 }
 
+// Bytes of a length-delimited field, tag and length with it.
+uint64_t DelimitedSize(int field, uint64_t length) {
+  return VarintSize(DelimitedTag(field)) + VarintSize(length) + length;
+}
+
+// Bytes of a Tensor. proto3 does not write what is empty.
+uint64_t TensorSize(const v1::Tensor& metadata, const Payload& payload) {
+  const uint64_t length = metadata.ByteSizeLong();
+  if (payload.size == 0) return length;
+  return length + DelimitedSize(v1::Tensor::kDataFieldNumber, payload.size);
+}
+
 }  // namespace
 
 void AppendVarint(uint64_t value, std::string& bytes) {
@@ -42,19 +54,24 @@ void ChunkWriter::AddMessage(const google::protobuf::MessageLite& message) {
   message.AppendPartialToString(&pending_);
 }
 
+void ChunkWriter::Detach(int field, Payload payload) {
+  if (field != last_field_) next_index_ = 0;
+  last_field_ = field;
+  const uint32_t index = next_index_++;
+  if (payload.size == 0) return;
+  detached_.push_back({field, index, std::move(payload)});
+}
+
 void ChunkWriter::AddTensor(int field, const v1::Tensor& metadata,
                             Payload payload) {
-  static constexpr int kData = v1::Tensor::kDataFieldNumber;
-  uint64_t length = metadata.ByteSizeLong();
-  if (payload.size > 0) {
-    length += VarintSize(DelimitedTag(kData)) + VarintSize(payload.size) +
-              payload.size;
+  if (detaching_) {
+    Detach(field, std::move(payload));
+    payload = Payload();
   }
-  AppendDelimiter(field, length, pending_);
+  AppendDelimiter(field, TensorSize(metadata, payload), pending_);
   metadata.AppendPartialToString(&pending_);
-  // proto3 does not write what is empty.
   if (payload.size == 0) return;
-  AppendDelimiter(kData, payload.size, pending_);
+  AppendDelimiter(v1::Tensor::kDataFieldNumber, payload.size, pending_);
   Flush();
   WireChunk& chunk = chunks_.emplace_back();
   if (payload.borrowed != nullptr) {
@@ -64,6 +81,17 @@ void ChunkWriter::AddTensor(int field, const v1::Tensor& metadata,
     chunk.owned = std::move(payload.owned);
     chunk.owned_size = payload.size;
   }
+}
+
+void ChunkWriter::AddNested(int field,
+                            const google::protobuf::MessageLite& head,
+                            int tensor_field, const v1::Tensor& metadata,
+                            Payload payload) {
+  const uint64_t tensor =
+      DelimitedSize(tensor_field, TensorSize(metadata, payload));
+  AppendDelimiter(field, head.ByteSizeLong() + tensor, pending_);
+  head.AppendPartialToString(&pending_);
+  AddTensor(tensor_field, metadata, std::move(payload));
 }
 
 std::vector<WireChunk> ChunkWriter::Finish() {

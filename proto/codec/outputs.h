@@ -19,6 +19,10 @@ inline constexpr OutputRow kOutputRows[] = {
     {v1::OUTPUT_WEIGHTS, &WantedOutputs::weights},
     {v1::OUTPUT_ROW_STATISTICS, &WantedOutputs::row_statistics},
     {v1::OUTPUT_HEAD_STATISTICS, &WantedOutputs::head_statistics},
+    {v1::OUTPUT_LSE_WITH_SINK, &WantedOutputs::lse_with_sink},
+    {v1::OUTPUT_DROPOUT_KEEP, &WantedOutputs::dropout_keep},
+    {v1::OUTPUT_STATE, &WantedOutputs::state},
+    {v1::OUTPUT_HEAD_OUTPUT, &WantedOutputs::head_output},
 };
 
 }  // namespace attn

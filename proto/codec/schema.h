@@ -2,6 +2,7 @@
 #pragma once
 
 #include "attention/v1/attention.pb.h"
+#include "attention/v1/layer.pb.h"
 
 namespace attn {
 

@@ -1,175 +1,117 @@
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/core/field_error.h"
 #include "proto/codec/enum_names.h"
+#include "proto/codec/member_reader.h"
 #include "proto/codec/spec_codec.h"
+#include "proto/codec/stage_codec.h"
 
 namespace attn {
 namespace {
 
-// How one member of a stage is read. Each stage has a table of these.
+// A stage that holds a list of members.
 template <typename Spec, typename Message>
-struct MemberRow {
-  typename Message::KindCase kind;
-  absl::StatusOr<Spec> (*decode)(const Message& message,
-                                 const std::string& field);
-};
-
-template <typename Spec, typename Message, size_t size>
-absl::StatusOr<Spec> DecodeMember(const MemberRow<Spec, Message> (&table)[size],
-                                  const Message& message,
-                                  const std::string& field) {
-  for (const MemberRow<Spec, Message>& row : table) {
-    if (row.kind == message.kind_case()) return row.decode(message, field);
-  }
-  return OneofError(field, message);
-}
-
-absl::StatusOr<uint32_t> DecodeRef(bool present, const v1::TensorRef& message,
-                                   const std::string& field) {
-  if (present && message.source_case() == v1::TensorRef::kInput) {
-    return message.input();
-  }
-  return FieldError(field, "nothing", "the index of one of the inputs");
-}
-
-absl::StatusOr<Alignment> DecodeAlignment(v1::Alignment alignment,
-                                          const std::string& field) {
-  if (v1::Alignment_IsValid(alignment)) {
-    return static_cast<Alignment>(alignment);
-  }
-  return EnumError(field, alignment, v1::Alignment_descriptor(),
-                   /*zero_is_legal=*/true);
-}
-
-// ------------------------------------------------------------------ scores
-
-absl::StatusOr<ScoreSpec> DecodeDot(const v1::Score& message,
-                                    const std::string&) {
-  DotScore score;
-  if (message.dot().has_scale()) score.scale = message.dot().scale();
-  return score;
-}
-
-constexpr MemberRow<ScoreSpec, v1::Score> kScores[] = {
-    {v1::Score::kDot, DecodeDot},
-};
-
-// ------------------------------------------------------------------ biases
-
-absl::StatusOr<BiasSpec> DecodeDenseBias(const v1::Bias& message,
-                                         const std::string& field) {
-  const v1::DenseBias& bias = message.dense();
-  auto input = DecodeRef(bias.has_tensor(), bias.tensor(),
-                         absl::StrCat(field, ".dense.tensor"));
-  if (!input.ok()) return input.status();
-  return DenseBias{.input = *input};
-}
-
-absl::StatusOr<BiasSpec> DecodeAlibi(const v1::Bias& message,
-                                     const std::string&) {
-  const auto& slopes = message.alibi().slopes();
-  return AlibiBias{.slopes = {slopes.begin(), slopes.end()}};
-}
-
-constexpr MemberRow<BiasSpec, v1::Bias> kBiases[] = {
-    {v1::Bias::kDense, DecodeDenseBias},
-    {v1::Bias::kAlibi, DecodeAlibi},
-};
-
-// ------------------------------------------------------------------- masks
-
-absl::StatusOr<MaskSpec> DecodeCausal(const v1::Mask& message,
-                                      const std::string& field) {
-  auto alignment = DecodeAlignment(message.causal().alignment(),
-                                   absl::StrCat(field, ".causal.alignment"));
-  if (!alignment.ok()) return alignment.status();
-  return CausalMask{.alignment = *alignment};
-}
-
-absl::StatusOr<MaskSpec> DecodeWindow(const v1::Mask& message,
-                                      const std::string& field) {
-  auto alignment = DecodeAlignment(message.window().alignment(),
-                                   absl::StrCat(field, ".window.alignment"));
-  if (!alignment.ok()) return alignment.status();
-  WindowMask mask;
-  mask.alignment = *alignment;
-  if (message.window().has_left()) mask.left = message.window().left();
-  if (message.window().has_right()) mask.right = message.window().right();
-  return mask;
-}
-
-absl::StatusOr<MaskSpec> DecodeDenseMask(const v1::Mask& message,
-                                         const std::string& field) {
-  const v1::DenseMask& mask = message.dense();
-  auto input = DecodeRef(mask.has_tensor(), mask.tensor(),
-                         absl::StrCat(field, ".dense.tensor"));
-  if (!input.ok()) return input.status();
-  return DenseMask{.input = *input};
-}
-
-constexpr MemberRow<MaskSpec, v1::Mask> kMasks[] = {
-    {v1::Mask::kCausal, DecodeCausal},
-    {v1::Mask::kWindow, DecodeWindow},
-    {v1::Mask::kDense, DecodeDenseMask},
-};
-
-// ------------------------------------------------------------- normalizers
-
-absl::StatusOr<NormalizerSpec> DecodeSoftmax(const v1::Normalizer&,
-                                             const std::string&) {
-  return SoftmaxNormalizer{};
-}
-
-constexpr MemberRow<NormalizerSpec, v1::Normalizer> kNormalizers[] = {
-    {v1::Normalizer::kSoftmax, DecodeSoftmax},
-};
-
-// ------------------------------------------------------------------- stages
-
-// The stages that hold a list of members.
-template <typename Spec, typename Message, size_t size>
 absl::Status DecodeList(
-    const MemberRow<Spec, Message> (&table)[size],
+    absl::StatusOr<Spec> (*decode)(const Message&, const std::string&),
     const google::protobuf::RepeatedPtrField<Message>& messages,
     const std::string& field, std::vector<Spec>& members) {
   for (int i = 0; i < messages.size(); ++i) {
-    auto member =
-        DecodeMember(table, messages[i], absl::StrCat(field, "[", i, "]"));
+    auto member = decode(messages[i], absl::StrCat(field, "[", i, "]"));
     if (!member.ok()) return member.status();
     members.push_back(*std::move(member));
   }
   return absl::OkStatus();
 }
 
-// The stages that hold one member, `stage`'s default if `present` is false.
-template <typename Spec, typename Message, size_t size>
-absl::Status DecodeOne(const MemberRow<Spec, Message> (&table)[size],
+// A stage that holds one member; left as it is if `present` is false.
+template <typename Spec, typename Message, typename Stage>
+absl::Status DecodeOne(absl::StatusOr<Spec> (*decode)(const Message&,
+                                                      const std::string&),
                        bool present, const Message& message,
-                       const std::string& field, Spec& stage) {
+                       const std::string& field, Stage& stage) {
   if (!present) return absl::OkStatus();
-  auto member = DecodeMember(table, message, field);
+  auto member = decode(message, field);
   if (!member.ok()) return member.status();
   stage = *std::move(member);
   return absl::OkStatus();
+}
+
+absl::StatusOr<DropoutSpec> DecodeDropout(const v1::Dropout& message,
+                                          const std::string& field) {
+  MemberReader reader(field);
+  DropoutSpec dropout;
+  dropout.p = message.p();
+  dropout.seed = message.seed();
+  dropout.renormalize = message.renormalize();
+  dropout.keep = reader.OptionalRef(message.has_keep(), message.keep(), "keep");
+  return reader.Done(dropout);
+}
+
+absl::StatusOr<KvQuantization> DecodeKvQuantization(
+    const v1::KvQuantization& message, const std::string& field) {
+  MemberReader reader(field);
+  KvQuantization quantization;
+  quantization.granularity = reader.Enum<QuantizationGranularity>(
+      message.granularity(), v1::QuantizationGranularity_descriptor(),
+      "granularity");
+  quantization.key_scale =
+      reader.Ref(message.has_key_scale(), message.key_scale(), "key_scale");
+  quantization.value_scale = reader.Ref(message.has_value_scale(),
+                                        message.value_scale(), "value_scale");
+  return reader.Done(quantization);
+}
+
+// What comes before the normalizer.
+absl::Status DecodeScoreStages(const v1::AttentionSpec& message,
+                               AttentionSpec& spec) {
+  absl::Status status = DecodeList(DecodeTransform, message.transforms(),
+                                   "spec.transforms", spec.transforms);
+  status.Update(DecodeOne(DecodeScore, message.has_score(), message.score(),
+                          "spec.score", spec.score));
+  status.Update(
+      DecodeList(DecodeBias, message.biases(), "spec.biases", spec.biases));
+  status.Update(DecodeOne(DecodeProgram, message.has_score_program(),
+                          message.score_program(), "spec.score_program",
+                          spec.score_program));
+  status.Update(
+      DecodeList(DecodeMask, message.masks(), "spec.masks", spec.masks));
+  status.Update(DecodeList(DecodeSparsifier, message.sparsifiers(),
+                           "spec.sparsifiers", spec.sparsifiers));
+  return status;
+}
+
+// The normalizer and what comes after.
+absl::Status DecodeWeightStages(const v1::AttentionSpec& message,
+                                AttentionSpec& spec) {
+  absl::Status status =
+      DecodeOne(DecodeNormalizer, message.has_normalizer(),
+                message.normalizer(), "spec.normalizer", spec.normalizer);
+  status.Update(DecodeOne(DecodeProgram, message.has_weight_program(),
+                          message.weight_program(), "spec.weight_program",
+                          spec.weight_program));
+  status.Update(DecodeOne(DecodeDropout, message.has_dropout(),
+                          message.dropout(), "spec.dropout", spec.dropout));
+  MemberReader reader("spec");
+  spec.head_gate = reader.OptionalRef(message.has_head_gate(),
+                                      message.head_gate(), "head_gate");
+  status.Update(reader.Done(0).status());
+  status.Update(DecodeOne(DecodeProjections, message.has_projections(),
+                          message.projections(), "spec.projections",
+                          spec.projections));
+  return status;
 }
 
 }  // namespace
 
 absl::StatusOr<AttentionSpec> DecodeSpec(const v1::AttentionSpec& message) {
   AttentionSpec spec;
-  absl::Status status = DecodeOne(kScores, message.has_score(), message.score(),
-                                  "spec.score", spec.score);
-  status.Update(
-      DecodeList(kBiases, message.biases(), "spec.biases", spec.biases));
-  status.Update(DecodeList(kMasks, message.masks(), "spec.masks", spec.masks));
-  status.Update(DecodeOne(kNormalizers, message.has_normalizer(),
-                          message.normalizer(), "spec.normalizer",
-                          spec.normalizer));
+  absl::Status status = DecodeScoreStages(message, spec);
+  status.Update(DecodeWeightStages(message, spec));
+  status.Update(DecodeOne(DecodeKvQuantization, message.has_kv_quantization(),
+                          message.kv_quantization(), "spec.kv_quantization",
+                          spec.kv_quantization));
   if (!status.ok()) return status;
   if (message.has_softcap()) spec.softcap = message.softcap();
   spec.temperatures.assign(message.temperatures().begin(),

@@ -1,65 +1,66 @@
-#include <variant>
-
+#include "proto/codec/encode_member.h"
 #include "proto/codec/spec_codec.h"
+#include "proto/codec/stage_codec.h"
 
 namespace attn {
 namespace {
 
-void EncodeMember(const DotScore& score, v1::Score& message) {
-  v1::DotScore& dot = *message.mutable_dot();
-  if (score.scale.has_value()) dot.set_scale(*score.scale);
+void EncodeDropout(const DropoutSpec& spec, v1::Dropout& message) {
+  message.set_p(spec.p);
+  message.set_seed(spec.seed);
+  message.set_renormalize(spec.renormalize);
+  EncodeRef(spec.keep, [&] { return message.mutable_keep(); });
 }
 
-void EncodeMember(const DenseBias& bias, v1::Bias& message) {
-  message.mutable_dense()->mutable_tensor()->set_input(bias.input);
+void EncodeKvQuantization(const KvQuantization& spec,
+                          v1::KvQuantization& message) {
+  message.set_granularity(
+      static_cast<v1::QuantizationGranularity>(spec.granularity));
+  message.mutable_key_scale()->set_input(spec.key_scale);
+  message.mutable_value_scale()->set_input(spec.value_scale);
 }
 
-void EncodeMember(const AlibiBias& bias, v1::Bias& message) {
-  message.mutable_alibi()->mutable_slopes()->Add(bias.slopes.begin(),
-                                                 bias.slopes.end());
-}
-
-void EncodeMember(const CausalMask& mask, v1::Mask& message) {
-  message.mutable_causal()->set_alignment(
-      static_cast<v1::Alignment>(mask.alignment));
-}
-
-void EncodeMember(const WindowMask& mask, v1::Mask& message) {
-  v1::WindowMask& window = *message.mutable_window();
-  if (mask.left.has_value()) window.set_left(*mask.left);
-  if (mask.right.has_value()) window.set_right(*mask.right);
-  window.set_alignment(static_cast<v1::Alignment>(mask.alignment));
-}
-
-void EncodeMember(const DenseMask& mask, v1::Mask& message) {
-  message.mutable_dense()->mutable_tensor()->set_input(mask.input);
-}
-
-void EncodeMember(const SoftmaxNormalizer&, v1::Normalizer& message) {
-  message.mutable_softmax();
-}
-
-template <typename Spec, typename Message>
-void EncodeStage(const Spec& stage, Message* message) {
-  std::visit([message](const auto& member) { EncodeMember(member, *message); },
-             stage);
+// What acts on scores: program, masks, temperatures, sparsifiers.
+void EncodeScoreStages(const AttentionSpec& spec, v1::AttentionSpec& message) {
+  for (const BiasSpec& bias : spec.biases) {
+    *message.add_biases() = EncodeBias(bias);
+  }
+  if (spec.score_program) {
+    *message.mutable_score_program() = EncodeProgram(*spec.score_program);
+  }
+  for (const MaskSpec& mask : spec.masks) {
+    *message.add_masks() = EncodeMask(mask);
+  }
+  message.mutable_temperatures()->Add(spec.temperatures.begin(),
+                                      spec.temperatures.end());
+  for (const SparsifierSpec& sparsifier : spec.sparsifiers) {
+    *message.add_sparsifiers() = EncodeSparsifier(sparsifier);
+  }
 }
 
 }  // namespace
 
 v1::AttentionSpec EncodeSpec(const AttentionSpec& spec) {
   v1::AttentionSpec message;
-  EncodeStage(spec.score, message.mutable_score());
+  for (const TransformSpec& transform : spec.transforms) {
+    *message.add_transforms() = EncodeTransform(transform);
+  }
+  *message.mutable_score() = EncodeScore(spec.score);
   if (spec.softcap.has_value()) message.set_softcap(*spec.softcap);
-  for (const BiasSpec& bias : spec.biases) {
-    EncodeStage(bias, message.add_biases());
+  EncodeScoreStages(spec, message);
+  *message.mutable_normalizer() = EncodeNormalizer(spec.normalizer);
+  if (spec.weight_program) {
+    *message.mutable_weight_program() = EncodeProgram(*spec.weight_program);
   }
-  for (const MaskSpec& mask : spec.masks) {
-    EncodeStage(mask, message.add_masks());
+  if (spec.dropout) EncodeDropout(*spec.dropout, *message.mutable_dropout());
+  EncodeRef(spec.head_gate, [&] { return message.mutable_head_gate(); });
+  if (spec.kv_quantization) {
+    EncodeKvQuantization(*spec.kv_quantization,
+                         *message.mutable_kv_quantization());
   }
-  message.mutable_temperatures()->Add(spec.temperatures.begin(),
-                                      spec.temperatures.end());
-  EncodeStage(spec.normalizer, message.mutable_normalizer());
+  if (spec.projections) {
+    *message.mutable_projections() = EncodeProjections(*spec.projections);
+  }
   return message;
 }
 

@@ -33,21 +33,6 @@ absl::StatusOr<TensorView> DecodeSignature(const Message& message,
   return TensorView::Dense(nullptr, *dtype, *std::move(shape));
 }
 
-absl::Status CheckBool(const AlignedBuffer& data, const std::string& name) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
-  uint8_t all = 0;
-  for (size_t i = 0; i < data.size(); ++i) {
-    all = static_cast<uint8_t>(all | bytes[i]);
-  }
-  if (all <= 1) return absl::OkStatus();
-  size_t first = 0;
-  while (bytes[first] <= 1) ++first;
-  return FieldError(
-      absl::StrCat(name, ".data"),
-      absl::StrCat("a byte of ", bytes[first], " at offset ", first),
-      "0 (false) or 1 (true) in a BOOL tensor");
-}
-
 bool IsRowMajor(const TensorView& view) {
   const auto wanted = RowMajorStrides(view.shape);
   for (int axis = 0; axis < view.shape.rank(); ++axis) {
@@ -88,11 +73,33 @@ absl::StatusOr<TensorView> DecodeTensor(WireTensor& tensor) {
   }
   if (expected == 0) tensor.data = AlignedBuffer(0);
   view->data = tensor.data.data();
-  if (view->dtype == DType::kBool) {
-    absl::Status status = CheckBool(tensor.data, tensor.name);
+  if (view->dtype == DType::kBool && !tensor.pending) {
+    absl::Status status =
+        CheckBool({tensor.data.data(), tensor.data.size()}, tensor.name);
     if (!status.ok()) return status;
   }
   return view;
+}
+
+absl::StatusOr<TensorView> DecodeTensorSignature(const v1::Tensor& metadata,
+                                                 const std::string& name) {
+  return DecodeSignature(metadata, name);
+}
+
+absl::Status CheckBool(absl::Span<const std::byte> data,
+                       const std::string& name) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
+  uint8_t all = 0;
+  for (size_t i = 0; i < data.size(); ++i) {
+    all = static_cast<uint8_t>(all | bytes[i]);
+  }
+  if (all <= 1) return absl::OkStatus();
+  size_t first = 0;
+  while (bytes[first] <= 1) ++first;
+  return FieldError(
+      absl::StrCat(name, ".data"),
+      absl::StrCat("a byte of ", bytes[first], " at offset ", first),
+      "0 (false) or 1 (true) in a BOOL tensor");
 }
 
 absl::StatusOr<TensorView> DecodeTensorInfo(const v1::TensorInfo& info,

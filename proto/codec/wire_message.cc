@@ -167,16 +167,19 @@ absl::Status Reader::CopyMetadata(FieldReader& fields, const std::string& owner,
 
 }  // namespace
 
+absl::Status CheckWireSize(const std::string& type, int64_t size) {
+  static constexpr int64_t kMaxMessageBytes = std::numeric_limits<int>::max();
+  if (size >= 0 && size <= kMaxMessageBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(type, ": a message of ", size,
+                   " bytes exceeds the limit of ", kMaxMessageBytes, " bytes"));
+}
+
 absl::StatusOr<WireMessage> ReadWireMessage(
     google::protobuf::io::ZeroCopyInputStream& stream, int64_t size,
     const Descriptor* type, const WireLimits& limits) {
-  // Sizes are ints in protobuf, here and in every other implementation.
-  static constexpr int64_t kMaxMessageBytes = std::numeric_limits<int>::max();
-  if (size < 0 || size > kMaxMessageBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        type->name(), ": a message of ", size, " bytes exceeds the limit of ",
-        kMaxMessageBytes, " bytes"));
-  }
+  absl::Status fits = CheckWireSize(type->name(), size);
+  if (!fits.ok()) return fits;
   CodedInputStream input(&stream);
   input.PushLimit(static_cast<int>(size));
   return Reader(input, type, limits).Read();

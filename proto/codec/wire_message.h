@@ -11,6 +11,7 @@
 #include "engine/core/aligned_buffer.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/zero_copy_stream.h"
+#include "proto/codec/layer_refs.h"
 #include "proto/codec/schema.h"
 
 namespace attn {
@@ -34,6 +35,8 @@ struct WireTensor {
   std::string name;
   v1::Tensor metadata;
   AlignedBuffer data;
+  // The memory is there, its bytes come later (chunk_assembly.h).
+  bool pending = false;
 };
 
 struct WireMessage {
@@ -41,8 +44,14 @@ struct WireMessage {
   std::string metadata;
   // In the order in which they came first.
   std::vector<WireTensor> tensors;
+  // Filled by those who parse the metadata (call_decode.h).
+  std::vector<LayerReference> layer_refs;
   int64_t payload_bytes = 0;
 };
+
+// RESOURCE_EXHAUSTED for a message that nobody can hold: sizes are ints in
+// every implementation of protobuf.
+absl::Status CheckWireSize(const std::string& type, int64_t size);
 
 // Reads `size` bytes as a message of `type`; the fields may come in any order.
 // Each payload byte is copied once. Fields that `type` does not have are

@@ -26,6 +26,13 @@ ABSL_FLAG(int64_t, max_message_bytes, attn::ServerOptions{}.max_message_bytes,
           "Largest request and largest response.");
 ABSL_FLAG(int64_t, max_inflight_bytes, attn::ServerOptions{}.max_inflight_bytes,
           "Payloads, responses and scratch of all requests inside.");
+ABSL_FLAG(int64_t, max_transport_bytes,
+          attn::ServerOptions{}.max_transport_bytes,
+          "Messages that gRPC is still reading; 0: as --max-inflight-bytes, "
+          "64 MiB at least.");
+ABSL_FLAG(int64_t, max_concurrent_streams,
+          attn::ServerOptions{}.max_concurrent_streams,
+          "Calls at once on one connection; more wait in the client.");
 ABSL_FLAG(int64_t, max_concurrent_requests,
           attn::ServerOptions{}.max_concurrent_requests,
           "Requests inside: received, waiting or running.");
@@ -33,15 +40,57 @@ ABSL_FLAG(int64_t, max_queue_size, attn::ServerOptions{}.max_queue_size,
           "Requests that may wait for the engine.");
 ABSL_FLAG(int64_t, max_batch_tokens, attn::ServerOptions{}.max_batch_tokens,
           "Tokens (batch x longer of queries and keys) that run at once.");
+ABSL_FLAG(int64_t, max_queue_delay_us,
+          absl::ToInt64Microseconds(attn::ServerOptions{}.max_queue_delay),
+          "How long a request that could start waits for company; 0: not at "
+          "all.");
+ABSL_FLAG(int64_t, priority_ageing_ms,
+          absl::ToInt64Milliseconds(attn::ServerOptions{}.priority_ageing),
+          "A request that has waited so much longer goes before one of the "
+          "next higher priority.");
+ABSL_FLAG(int64_t, max_stream_calls, attn::ServerOptions{}.max_stream_calls,
+          "Calls that one AttendStream may have open.");
 ABSL_FLAG(int64_t, default_timeout_ms,
           absl::ToInt64Milliseconds(attn::ServerOptions{}.default_timeout),
           "Deadline of a request whose client set none.");
+ABSL_FLAG(absl::Duration, min_ping_interval,
+          attn::ServerOptions{}.min_ping_interval,
+          "A client that pings more often than this loses its connection.");
 ABSL_FLAG(int, compute_threads, attn::ServerOptions{}.compute_threads,
           "Compute threads; 0 takes the CPU quota.");
+ABSL_FLAG(std::string, max_isa, "native",
+          "Widest instruction set to compute with: native, sse4, avx2 or "
+          "avx512.");
 ABSL_FLAG(absl::Duration, drain_delay, attn::ServerOptions{}.drain_delay,
           "After SIGTERM: time to serve on while health says NOT_SERVING.");
 ABSL_FLAG(absl::Duration, drain_timeout, attn::ServerOptions{}.drain_timeout,
           "Then: time for the requests inside to end.");
+ABSL_FLAG(
+    std::string, layer_dir, "",
+    "Where layers are kept as .safetensors files; empty: in memory only.");
+ABSL_FLAG(int64_t, max_layer_bytes, attn::ServerOptions{}.max_layer_bytes,
+          "Tensors of all layers together.");
+ABSL_FLAG(absl::Duration, idle_trim_delay,
+          attn::ServerOptions{}.idle_trim_delay,
+          "After so long without a request, memory goes back to the system; "
+          "0s: never.");
+ABSL_FLAG(std::string, tls_cert, "",
+          "PEM file of the server's certificate chain. With --tls-key: TLS on "
+          "every address but unix: ones.");
+ABSL_FLAG(std::string, tls_key, "", "PEM file of its private key.");
+ABSL_FLAG(std::string, tls_client_ca, "",
+          "PEM file of CAs: clients must show a certificate that one signed.");
+ABSL_FLAG(int64_t, tls_reload_seconds,
+          absl::ToInt64Seconds(attn::ServerOptions{}.tls_reload),
+          "How often the files of TLS and tokens are looked at.");
+ABSL_FLAG(std::string, auth_token_file, "",
+          "Who may come in: lines of tenant and bearer token.");
+ABSL_FLAG(int64_t, tenant_max_requests,
+          attn::ServerOptions{}.tenant_max_requests,
+          "Requests of one tenant inside; 0: no quota.");
+ABSL_FLAG(int64_t, tenant_max_inflight_bytes,
+          attn::ServerOptions{}.tenant_max_inflight_bytes,
+          "Bytes of one tenant's requests inside; 0: no quota.");
 ABSL_FLAG(std::string, log_format, "text", "text or json.");
 ABSL_FLAG(bool, log_requests, attn::ServerOptions{}.log_requests,
           "Log a line for each request.");
@@ -55,12 +104,37 @@ namespace attn {
 namespace {
 
 // Every flag above but print_config.
-constexpr std::array kFlags = {
-    "grpc_address",       "metrics_address",         "max_message_bytes",
-    "max_inflight_bytes", "max_concurrent_requests", "max_queue_size",
-    "max_batch_tokens",   "default_timeout_ms",      "compute_threads",
-    "drain_delay",        "drain_timeout",           "log_format",
-    "log_requests",       "entropy_sample_rate"};
+constexpr std::array kFlags = {"grpc_address",
+                               "metrics_address",
+                               "max_message_bytes",
+                               "max_inflight_bytes",
+                               "max_transport_bytes",
+                               "max_concurrent_streams",
+                               "max_concurrent_requests",
+                               "max_queue_size",
+                               "max_batch_tokens",
+                               "max_queue_delay_us",
+                               "priority_ageing_ms",
+                               "max_stream_calls",
+                               "default_timeout_ms",
+                               "min_ping_interval",
+                               "compute_threads",
+                               "max_isa",
+                               "drain_delay",
+                               "drain_timeout",
+                               "layer_dir",
+                               "max_layer_bytes",
+                               "idle_trim_delay",
+                               "tls_cert",
+                               "tls_key",
+                               "tls_client_ca",
+                               "tls_reload_seconds",
+                               "auth_token_file",
+                               "tenant_max_requests",
+                               "tenant_max_inflight_bytes",
+                               "log_format",
+                               "log_requests",
+                               "entropy_sample_rate"};
 
 std::string Dashed(absl::string_view name) {
   return absl::StrReplaceAll(name, {{"_", "-"}});
@@ -110,24 +184,57 @@ absl::StatusOr<LogFormat> ParseLogFormat(const std::string& value) {
       absl::StrCat("--log-format=", value, ": must be text or json"));
 }
 
+absl::StatusOr<IsaCap> ParseIsa(const std::string& value) {
+  auto cap = ParseIsaCap(value);
+  if (cap.ok()) return cap;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--max-isa=", value, ": must be native, sse4, avx2 or avx512"));
+}
+
+void AddAccessOptions(ServerOptions& options) {
+  options.tls_cert = absl::GetFlag(FLAGS_tls_cert);
+  options.tls_key = absl::GetFlag(FLAGS_tls_key);
+  options.tls_client_ca = absl::GetFlag(FLAGS_tls_client_ca);
+  options.tls_reload = absl::Seconds(absl::GetFlag(FLAGS_tls_reload_seconds));
+  options.auth_token_file = absl::GetFlag(FLAGS_auth_token_file);
+  options.tenant_max_requests = absl::GetFlag(FLAGS_tenant_max_requests);
+  options.tenant_max_inflight_bytes =
+      absl::GetFlag(FLAGS_tenant_max_inflight_bytes);
+}
+
 absl::StatusOr<ServerOptions> OptionsFromFlags() {
   auto log_format = ParseLogFormat(absl::GetFlag(FLAGS_log_format));
   if (!log_format.ok()) return log_format.status();
+  const auto max_isa = ParseIsa(absl::GetFlag(FLAGS_max_isa));
+  if (!max_isa.ok()) return max_isa.status();
   ServerOptions options;
   options.grpc_addresses = absl::StrSplit(absl::GetFlag(FLAGS_grpc_address),
                                           ',', absl::SkipWhitespace());
   options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_inflight_bytes = absl::GetFlag(FLAGS_max_inflight_bytes);
+  options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);
+  options.max_concurrent_streams = absl::GetFlag(FLAGS_max_concurrent_streams);
   options.max_concurrent_requests =
       absl::GetFlag(FLAGS_max_concurrent_requests);
   options.max_queue_size = absl::GetFlag(FLAGS_max_queue_size);
   options.max_batch_tokens = absl::GetFlag(FLAGS_max_batch_tokens);
+  options.max_queue_delay =
+      absl::Microseconds(absl::GetFlag(FLAGS_max_queue_delay_us));
+  options.priority_ageing =
+      absl::Milliseconds(absl::GetFlag(FLAGS_priority_ageing_ms));
+  options.max_stream_calls = absl::GetFlag(FLAGS_max_stream_calls);
   options.default_timeout =
       absl::Milliseconds(absl::GetFlag(FLAGS_default_timeout_ms));
+  options.min_ping_interval = absl::GetFlag(FLAGS_min_ping_interval);
   options.compute_threads = absl::GetFlag(FLAGS_compute_threads);
+  options.max_isa = *max_isa;
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
   options.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
+  options.layer_dir = absl::GetFlag(FLAGS_layer_dir);
+  options.max_layer_bytes = absl::GetFlag(FLAGS_max_layer_bytes);
+  options.idle_trim_delay = absl::GetFlag(FLAGS_idle_trim_delay);
+  AddAccessOptions(options);
   options.log_format = *log_format;
   options.log_requests = absl::GetFlag(FLAGS_log_requests);
   options.entropy_sample_rate = absl::GetFlag(FLAGS_entropy_sample_rate);

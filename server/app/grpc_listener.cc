@@ -7,20 +7,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "attention/v1/attention.grpc.pb.h"
+#include "attention/v1/layer.grpc.pb.h"
 #include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "server/app/listen_address.h"
+#include "server/app/tls_credentials.h"
 
 namespace attn {
 namespace {
-
-// A client may ping every 10 s also without calls; half of it forgives jitter.
-constexpr int kMinPingIntervalMs = 5000;
-// Below this gRPC cannot even shake hands.
-constexpr int64_t kLeastQuota = int64_t{64} << 20;
 
 absl::Status CannotListen(const std::string& address) {
   return absl::FailedPreconditionError(
@@ -31,18 +28,28 @@ absl::Status CannotListen(const std::string& address) {
 void Configure(const GrpcListenerOptions& options,
                grpc::ServerBuilder& builder) {
   grpc::ResourceQuota quota("attn");
-  quota.Resize(static_cast<size_t>(std::max(options.quota_bytes, kLeastQuota)));
+  quota.Resize(static_cast<size_t>(options.quota_bytes));
   builder.SetResourceQuota(quota);
   // The service compares lengths itself and names the flag; gRPC would not.
   constexpr int kLargest = std::numeric_limits<int>::max();
   builder.SetMaxReceiveMessageSize(kLargest);
   builder.SetMaxSendMessageSize(kLargest);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             options.max_concurrent_streams);
   // Otherwise a second server on the same port gets half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-      kMinPingIntervalMs);
+      static_cast<int>(absl::ToInt64Milliseconds(options.min_ping_interval)));
+  builder.AddChannelArgument(
+      GRPC_ARG_KEEPALIVE_TIME_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_time)));
+  builder.AddChannelArgument(
+      GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
+  // To a client that takes no data there is none to send between two.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Threads of the reflection service, the only one that blocks.
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS,
                               1);
@@ -52,10 +59,40 @@ void Configure(const GrpcListenerOptions& options,
       grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
 }
 
+// One listening socket.
+struct ListeningPort {
+  // As asked for.
+  std::string address;
+  // One socket: a name with several addresses is several ports under TLS.
+  std::string socket;
+  std::shared_ptr<grpc::ServerCredentials> credentials;
+  // 0: could not be bound.
+  int port = 0;
+};
+
+std::vector<ListeningPort> PortsOf(const GrpcListenerOptions& options) {
+  std::vector<ListeningPort> ports;
+  for (const std::string& address : options.addresses) {
+    if (options.certificates == nullptr || IsUnixAddress(address)) {
+      ports.push_back({address, address, grpc::InsecureServerCredentials()});
+      continue;
+    }
+    std::vector<std::string> sockets = NumericAddresses(address);
+    // Fails to be bound, and is told of then.
+    if (sockets.empty()) sockets = {address};
+    for (std::string& socket : sockets) {
+      ports.push_back({address, std::move(socket),
+                       MakeTlsCredentials(*options.certificates)});
+    }
+  }
+  return ports;
+}
+
 }  // namespace
 
 absl::StatusOr<GrpcListener> StartGrpcListener(
-    const GrpcListenerOptions& options, grpc::Service& service) {
+    const GrpcListenerOptions& options,
+    const std::vector<grpc::Service*>& services) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   for (const std::string& address : options.addresses) {
@@ -65,22 +102,29 @@ absl::StatusOr<GrpcListener> StartGrpcListener(
   }
   grpc::ServerBuilder builder;
   Configure(options, builder);
-  std::vector<int> ports(options.addresses.size(), 0);
-  for (size_t i = 0; i < ports.size(); ++i) {
-    builder.AddListeningPort(options.addresses[i],
-                             grpc::InsecureServerCredentials(), &ports[i]);
+  std::vector<ListeningPort> ports = PortsOf(options);
+  for (ListeningPort& each : ports) {
+    builder.AddListeningPort(each.socket, each.credentials, &each.port);
   }
-  builder.RegisterService(&service);
+  for (grpc::Service* service : services) builder.RegisterService(service);
   GrpcListener listener;
   listener.server = builder.BuildAndStart();
   if (listener.server == nullptr) {
-    const auto failed = std::find(ports.begin(), ports.end(), 0);
-    return CannotListen(
-        options.addresses[static_cast<size_t>(failed - ports.begin())]);
+    const auto failed =
+        std::find_if(ports.begin(), ports.end(),
+                     [](const ListeningPort& each) { return each.port == 0; });
+    if (failed == ports.end()) {
+      return absl::InternalError("gRPC does not start the server");
+    }
+    return CannotListen(failed->address);
   }
   SetServing(*listener.server, false);
-  for (size_t i = 0; i < ports.size(); ++i) {
-    listener.addresses.push_back(WithPort(options.addresses[i], ports[i]));
+  for (const ListeningPort& each : ports) {
+    listener.credentials.push_back(each.credentials);
+    std::string bound = WithPort(each.address, each.port);
+    if (listener.addresses.empty() || listener.addresses.back() != bound) {
+      listener.addresses.push_back(std::move(bound));
+    }
   }
   return listener;
 }
@@ -88,8 +132,11 @@ absl::StatusOr<GrpcListener> StartGrpcListener(
 void SetServing(grpc::Server& server, bool serving) {
   grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
   health->SetServingStatus("", serving);
-  health->SetServingStatus(
-      ::attention::v1::AttentionService::service_full_name(), serving);
+  for (const char* name :
+       {::attention::v1::AttentionService::service_full_name(),
+        ::attention::v1::LayerService::service_full_name()}) {
+    health->SetServingStatus(name, serving);
+  }
 }
 
 void QuietGrpc() {

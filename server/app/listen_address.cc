@@ -1,13 +1,18 @@
 #include "server/app/listen_address.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +36,30 @@ class Socket {
 
  private:
   const int fd_;
+};
+
+// The addresses to listen on that a name stands for.
+class Resolved {
+ public:
+  explicit Resolved(const HostPort& name) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_PASSIVE;
+    error_ = getaddrinfo(name.host.c_str(), std::to_string(name.port).c_str(),
+                         &hints, &first_);
+  }
+  ~Resolved() {
+    if (error_ == 0) freeaddrinfo(first_);
+  }
+  Resolved(const Resolved&) = delete;
+  Resolved& operator=(const Resolved&) = delete;
+  // Of getaddrinfo.
+  int error() const { return error_; }
+  const addrinfo* first() const { return error_ == 0 ? first_ : nullptr; }
+
+ private:
+  addrinfo* first_ = nullptr;
+  int error_ = 0;
 };
 
 std::string ErrorText(int error) {
@@ -98,6 +127,44 @@ bool IsUnixSocketTaken(const std::string& address) {
                  sizeof(name)) == 0;
 }
 
+bool IsLoopback(const std::string& address) {
+  const auto split = SplitHostPort(address);
+  if (!split.has_value()) return false;
+  in_addr v4{};
+  if (inet_pton(AF_INET, split->host.c_str(), &v4) == 1) {
+    return ntohl(v4.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
+  }
+  in6_addr v6{};
+  if (inet_pton(AF_INET6, split->host.c_str(), &v6) == 1) {
+    return IN6_IS_ADDR_LOOPBACK(&v6);
+  }
+  return split->host == "localhost";
+}
+
+std::vector<std::string> NumericAddresses(const std::string& address) {
+  std::vector<std::string> addresses;
+  const auto split = SplitHostPort(address);
+  if (!split.has_value()) return addresses;
+  const Resolved resolved(*split);
+  for (const addrinfo* each = resolved.first(); each != nullptr;
+       each = each->ai_next) {
+    std::array<char, NI_MAXHOST> host{};
+    if (getnameinfo(each->ai_addr, each->ai_addrlen, host.data(), host.size(),
+                    nullptr, 0, NI_NUMERICHOST) != 0) {
+      continue;
+    }
+    const bool v6 = each->ai_family == AF_INET6;
+    std::string numeric = absl::StrCat(v6 ? "[" : "", host.data(),
+                                       v6 ? "]" : "", ":", split->port);
+    if (std::find(addresses.begin(), addresses.end(), numeric) ==
+        addresses.end()) {
+      addresses.push_back(std::move(numeric));
+    }
+    if (split->port == 0) break;
+  }
+  return addresses;
+}
+
 std::string WhyCannotListen(const std::string& address) {
   if (IsUnixAddress(address)) {
     return IsUnixSocketTaken(address)
@@ -107,19 +174,13 @@ std::string WhyCannotListen(const std::string& address) {
   }
   const auto split = SplitHostPort(address);
   if (!split.has_value()) return "not of the form host:port";
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int failed = getaddrinfo(
-      split->host.c_str(), std::to_string(split->port).c_str(), &hints, &found);
-  if (failed != 0) return gai_strerror(failed);
+  const Resolved resolved(*split);
+  if (resolved.error() != 0) return gai_strerror(resolved.error());
   int error = 0;
-  for (const addrinfo* each = found; each != nullptr && error == 0;
+  for (const addrinfo* each = resolved.first(); each != nullptr && error == 0;
        each = each->ai_next) {
     error = TryBind(*each);
   }
-  freeaddrinfo(found);
   return error == 0 ? "it was taken for a moment; try again" : ErrorText(error);
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace attn {
 
@@ -13,6 +14,14 @@ struct HostPort {
 
 // Absent if `address` is not of the form host:port.
 std::optional<HostPort> SplitHostPort(const std::string& address);
+
+// Whether only this machine can reach host:port: 127.0.0.0/8, ::1, localhost.
+bool IsLoopback(const std::string& address);
+
+// The numeric host:ports that the name in a host:port stands for, each once;
+// empty: it stands for none. With port 0 the first only: each of them would get
+// a port of its own.
+std::vector<std::string> NumericAddresses(const std::string& address);
 
 bool IsUnixAddress(const std::string& address);
 

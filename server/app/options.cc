@@ -1,5 +1,6 @@
 #include "server/app/options.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,11 @@ namespace attn {
 namespace {
 
 constexpr int kMaxComputeThreads = 4096;
+// gRPC counts its milliseconds in 31 bits.
+constexpr absl::Duration kLongestPingInterval = absl::Hours(24);
+
+// Below this gRPC cannot even shake hands.
+constexpr int64_t kLeastTransportBytes = int64_t{64} << 20;
 
 absl::Status Bad(absl::string_view line) {
   return absl::InvalidArgumentError(line);
@@ -47,12 +53,22 @@ absl::Status CheckRanges(const ServerOptions& o) {
   const absl::Status checks[] = {
       AtLeast("max-message-bytes", o.max_message_bytes, 1),
       AtLeast("max-inflight-bytes", o.max_inflight_bytes, 1),
+      AtLeast("max-transport-bytes", o.max_transport_bytes, 0),
+      AtLeast("max-concurrent-streams", o.max_concurrent_streams, 1),
       AtLeast("max-concurrent-requests", o.max_concurrent_requests, 1),
       AtLeast("max-queue-size", o.max_queue_size, 0),
       AtLeast("max-batch-tokens", o.max_batch_tokens, 1),
+      NotNegative("max-queue-delay-us", o.max_queue_delay),
+      NotNegative("priority-ageing-ms", o.priority_ageing),
+      AtLeast("max-stream-calls", o.max_stream_calls, 1),
       AtLeast("default-timeout-ms",
               absl::ToInt64Milliseconds(o.default_timeout), 1),
+      AtLeast("max-layer-bytes", o.max_layer_bytes, 0),
+      AtLeast("tenant-max-requests", o.tenant_max_requests, 0),
+      AtLeast("tenant-max-inflight-bytes", o.tenant_max_inflight_bytes, 0),
       AtLeast("compute-threads", o.compute_threads, 0),
+      NotNegative("idle-trim-delay", o.idle_trim_delay),
+      NotNegative("min-ping-interval", o.min_ping_interval),
       NotNegative("drain-delay", o.drain_delay),
       NotNegative("drain-timeout", o.drain_timeout)};
   for (const absl::Status& check : checks) {
@@ -61,6 +77,11 @@ absl::Status CheckRanges(const ServerOptions& o) {
   if (o.compute_threads > kMaxComputeThreads) {
     return Bad(absl::StrCat("--compute-threads=", o.compute_threads,
                             ": must be at most ", kMaxComputeThreads));
+  }
+  if (o.min_ping_interval > kLongestPingInterval) {
+    return Bad(absl::StrCat(
+        "--min-ping-interval=", absl::FormatDuration(o.min_ping_interval),
+        ": must be at most ", absl::FormatDuration(kLongestPingInterval)));
   }
   if (!(o.entropy_sample_rate >= 0 && o.entropy_sample_rate <= 1)) {
     return Bad(absl::StrCat("--entropy-sample-rate=", o.entropy_sample_rate,
@@ -75,6 +96,20 @@ absl::Status CheckTogether(const ServerOptions& o) {
     return Bad(absl::StrCat("--max-message-bytes=", o.max_message_bytes,
                             ": a gRPC message has at most ",
                             std::numeric_limits<int32_t>::max(), " bytes"));
+  }
+  // And streams as well.
+  if (o.max_concurrent_streams > std::numeric_limits<int32_t>::max()) {
+    return Bad(absl::StrCat(
+        "--max-concurrent-streams=", o.max_concurrent_streams,
+        ": must be at most ", std::numeric_limits<int32_t>::max()));
+  }
+  if (o.max_transport_bytes > 0 &&
+      o.max_transport_bytes <
+          std::max(o.max_message_bytes, kLeastTransportBytes)) {
+    return Bad(absl::StrCat("--max-transport-bytes=", o.max_transport_bytes,
+                            ": must be 0, or at least ", kLeastTransportBytes,
+                            " and --max-message-bytes=", o.max_message_bytes,
+                            ", or the largest request never arrives"));
   }
   if (o.max_inflight_bytes < o.max_message_bytes) {
     return Bad(absl::StrCat(
@@ -91,12 +126,39 @@ absl::Status CheckTogether(const ServerOptions& o) {
   return absl::OkStatus();
 }
 
+absl::Status CheckTls(const ServerOptions& o) {
+  if (!o.tls_cert.empty() && o.tls_key.empty()) {
+    return Bad(
+        absl::StrCat("--tls-key: must be given with --tls-cert=", o.tls_cert));
+  }
+  if (o.tls_cert.empty() && !o.tls_key.empty()) {
+    return Bad(
+        absl::StrCat("--tls-cert: must be given with --tls-key=", o.tls_key));
+  }
+  if (o.tls_cert.empty() && !o.tls_client_ca.empty()) {
+    return Bad(absl::StrCat("--tls-client-ca=", o.tls_client_ca,
+                            ": needs --tls-cert and --tls-key"));
+  }
+  if (o.tls_reload <= absl::ZeroDuration()) {
+    return Bad(absl::StrCat(
+        "--tls-reload-seconds=", absl::ToDoubleSeconds(o.tls_reload),
+        ": must be at least 1"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+int64_t TransportBytes(const ServerOptions& options) {
+  if (options.max_transport_bytes > 0) return options.max_transport_bytes;
+  return std::max(options.max_inflight_bytes, kLeastTransportBytes);
+}
 
 absl::Status Validate(const ServerOptions& options) {
   absl::Status status = CheckAddresses(options);
   if (status.ok()) status = CheckRanges(options);
   if (status.ok()) status = CheckTogether(options);
+  if (status.ok()) status = CheckTls(options);
   return status;
 }
 

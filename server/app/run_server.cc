@@ -4,8 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "absl/synchronization/mutex.h"
+#include "engine/engine.h"
 #include "server/app/flags.h"
-#include "server/app/malloc_settings.h"
+#include "server/app/memory_settings.h"
 #include "server/app/server.h"
 #include "server/app/signal_watcher.h"
 
@@ -21,6 +23,9 @@ int Fail(const absl::Status& status) {
 }  // namespace
 
 int RunServer(int argc, char** argv) {
+  // A debugging aid of the library that its packaged build leaves on; gRPC's
+  // locks pay for it with every call.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   TuneMalloc();
   QuietGrpc();
   const auto flags = ParseFlags(argc, argv);
@@ -29,10 +34,15 @@ int RunServer(int argc, char** argv) {
     std::fputs(flags->config.c_str(), stdout);
     return 0;
   }
+  const absl::Status limited = LimitIsa(flags->options.max_isa);
+  if (!limited.ok()) return Fail(limited);
   // Before warm-up, and before any other thread.
   SignalWatcher signals;
+  KeepBuffers(static_cast<size_t>(flags->options.max_inflight_bytes) +
+              static_cast<size_t>(flags->options.max_layer_bytes));
   const LineLog log(flags->options.log_format, LineLog::StandardError());
-  auto server = Server::Start(flags->options, log);
+  auto server = Server::Start(flags->options, log,
+                              [&signals] { return signals.HasFirst(); });
   if (!server.ok()) return Fail(server.status());
   signals.WaitForFirst();
   signals.OnSecond([&server] { (*server)->Hurry(); });

@@ -9,8 +9,11 @@
 #include "absl/strings/str_join.h"
 #include "grpcpp/grpcpp.h"
 #include "server/app/listen_address.h"
+#include "server/app/memory_settings.h"
+#include "server/app/thread_warning.h"
 #include "server/app/warm_up.h"
 #include "server/batching/refusal.h"
+#include "server/metrics/process_stats.h"
 
 namespace attn {
 namespace {
@@ -22,13 +25,17 @@ constexpr absl::Duration kHurryLook = absl::Milliseconds(20);
 constexpr absl::Duration kLongestWait = absl::Hours(1);
 
 // For replies that are on their way when nobody is inside any more.
-constexpr std::chrono::milliseconds kLastReplies(200);
+// A call that gRPC took just before is still told UNAVAILABLE, and not cut off.
+constexpr std::chrono::seconds kLastReplies(5);
+
+int ComputeThreads(const ServerOptions& options, const CpuQuota& quota) {
+  return options.compute_threads > 0 ? options.compute_threads : quota.threads;
+}
 
 EngineOptions MakeEngineOptions(const ServerOptions& options,
                                 const CpuQuota& quota, const Clock& clock) {
   EngineOptions engine;
-  engine.workers =
-      options.compute_threads > 0 ? options.compute_threads : quota.threads;
+  engine.workers = ComputeThreads(options, quota);
   engine.clock = &clock;
   return engine;
 }
@@ -46,26 +53,35 @@ std::vector<std::string> StatusCodeNames() {
 
 }  // namespace
 
-Server::Server(const ServerOptions& options, const LineLog& log)
+Server::Server(const ServerOptions& options, std::unique_ptr<Access> access,
+               const LineLog& log)
     : options_(options),
       log_(log),
       clock_(Clock::Monotonic()),
       quota_(ReadCpuQuota()),
+      access_(std::move(access)),
       admission_({.max_concurrent_requests = options.max_concurrent_requests,
                   .max_inflight_bytes = options.max_inflight_bytes},
                  clock_),
       batcher_(BatchingOptions(), clock_),
-      engine_(std::make_unique<Engine>(
-          MakeEngineOptions(options, quota_, clock_))) {}
+      engine_(
+          std::make_unique<Engine>(MakeEngineOptions(options, quota_, clock_))),
+      callers_(clock_, options.default_timeout, access_->authenticator()) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
-    const ServerOptions& options, const LineLog& log) {
+    const ServerOptions& options, const LineLog& log,
+    const std::function<bool()>& stop_asked) {
   absl::Status status = Validate(options);
   if (!status.ok()) return status;
-  std::unique_ptr<Server> server(new Server(options, log));
-  status = server->StartMetrics();
+  auto access = Access::Open(options, log);
+  if (!access.ok()) return access.status();
+  std::unique_ptr<Server> server(new Server(options, *std::move(access), log));
+  status = server->OpenLayers();
+  if (status.ok()) status = server->StartMetrics();
   if (status.ok()) status = server->StartServing();
   if (!status.ok()) return status;
+  if (stop_asked && stop_asked()) return server;
+  server->Open();
   server->LogStart();
   return server;
 }
@@ -81,6 +97,15 @@ std::string Server::metrics_address() const {
              : WithPort(options_.metrics_address, metrics_->port());
 }
 
+absl::Status Server::OpenLayers() {
+  auto layers = LayerStore::Open(
+      {.directory = options_.layer_dir, .max_bytes = options_.max_layer_bytes},
+      [this](absl::string_view line) { log_.Error(line); });
+  if (!layers.ok()) return layers.status();
+  layers_ = *std::move(layers);
+  return absl::OkStatus();
+}
+
 absl::Status Server::StartMetrics() {
   std::string error;
   metrics_ = StartMetricsServer(options_.metrics_address, DescribeMetrics(),
@@ -94,31 +119,68 @@ absl::Status Server::StartMetrics() {
       CallObserverOptions{.log_requests = options_.log_requests,
                           .entropy_sample_rate = options_.entropy_sample_rate},
       metrics_->metrics(), log_);
-  context_ = std::make_unique<AttendContext>(
-      AttendContext{.engine = *engine_,
-                    .admission = admission_,
-                    .batcher = batcher_,
-                    .observer = *observer_,
-                    .clock = clock_,
-                    .max_message_bytes = options_.max_message_bytes});
+  context_ = std::make_unique<CallContext>(
+      CallContext{.engine = *engine_,
+                  .admission = admission_,
+                  .batcher = batcher_,
+                  .observer = *observer_,
+                  .clock = clock_,
+                  .max_message_bytes = options_.max_message_bytes,
+                  .layers = layers_.get()});
   return absl::OkStatus();
 }
 
 absl::Status Server::StartServing() {
   service_ = std::make_unique<AttentionService>(
-      AttentionServiceOptions{.default_timeout = options_.default_timeout},
-      *context_, DescribeServer(Facts()));
+      *context_, callers_,
+      AttendStreamOptions{.max_calls = options_.max_stream_calls,
+                          .default_timeout = options_.default_timeout,
+                          .send_grace = options_.stream_send_grace},
+      DescribeServer(Facts()));
+  layer_context_ = std::make_unique<LayerServiceContext>(LayerServiceContext{
+      .store = *layers_,
+      .admission = admission_,
+      .callers = callers_,
+      .calls = {.observer = *observer_,
+                .clock = clock_,
+                .max_message_bytes = options_.max_message_bytes}});
+  layer_service_ = std::make_unique<LayerService>(*layer_context_);
   auto listener =
       StartGrpcListener({.addresses = options_.grpc_addresses,
-                         .quota_bytes = options_.max_inflight_bytes},
-                        *service_);
+                         .quota_bytes = TransportBytes(options_),
+                         .max_concurrent_streams =
+                             static_cast<int>(options_.max_concurrent_streams),
+                         .min_ping_interval = options_.min_ping_interval,
+                         .keepalive_time = options_.keepalive_time,
+                         .keepalive_timeout = options_.keepalive_timeout,
+                         .certificates = access_->certificates()},
+                        {service_.get(), layer_service_.get()});
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
-  absl::Status warm = WarmUp(*engine_);
-  if (!warm.ok()) return warm;
+  log_.Info(absl::StrCat("listening on ",
+                         absl::StrJoin(listener_.addresses, ", "),
+                         ": NOT_SERVING until warm"));
+  return WarmUp(*engine_);
+}
+
+void Server::Open() {
+  opened_ = true;
   admission_.Open();
   SetServing(*listener_.server, true);
-  return absl::OkStatus();
+  StartTrimming();
+}
+
+void Server::StartTrimming() {
+  if (options_.idle_trim_delay <= absl::ZeroDuration()) return;
+  trimmer_ = std::make_unique<IdleTrimmer>(
+      options_.idle_trim_delay,
+      [this]() -> ProcessLoad {
+        return {.requests = admission_.requests(),
+                .computed = engine_->busy_time(),
+                .resident_bytes =
+                    static_cast<int64_t>(ReadProcessStats().resident_bytes)};
+      },
+      TrimMemory);
 }
 
 void Server::LogStart() const {
@@ -127,13 +189,20 @@ void Server::LogStart() const {
                          grpc::Version()));
   log_.Info(absl::StrCat(engine_->workers(), " compute threads of ",
                          quota_.cores, " cores (", quota_.source, ")"));
-  log_.Info(absl::StrCat("limits: message ", options_.max_message_bytes,
-                         " bytes, in flight ", options_.max_inflight_bytes,
-                         " bytes and ", options_.max_concurrent_requests,
-                         " requests, queue ", options_.max_queue_size,
-                         " requests, batch ", options_.max_batch_tokens,
-                         " tokens, default timeout ",
-                         absl::FormatDuration(options_.default_timeout)));
+  const std::string warning = ThreadWarning(options_.compute_threads, quota_);
+  if (!warning.empty()) log_.Info(absl::StrCat("warning: ", warning));
+  log_.Info(absl::StrCat(
+      "limits: message ", options_.max_message_bytes, " bytes, in flight ",
+      options_.max_inflight_bytes, " bytes, in gRPC ", TransportBytes(options_),
+      " bytes, ", options_.max_concurrent_requests, " requests, queue ",
+      options_.max_queue_size, " requests, batch ", options_.max_batch_tokens,
+      " tokens, default timeout ",
+      absl::FormatDuration(options_.default_timeout)));
+  access_->LogStart();
+  if (!options_.layer_dir.empty()) {
+    log_.Info(absl::StrCat("layers: ", layers_->bytes(), " bytes in ",
+                           options_.layer_dir));
+  }
   if (!options_.metrics_address.empty()) {
     log_.Info(absl::StrCat("metrics: http://", metrics_address(), "/metrics"));
   }
@@ -153,11 +222,15 @@ MetricsInfo Server::DescribeMetrics() const {
   info.inflight_bytes_capacity =
       static_cast<double>(options_.max_inflight_bytes);
   info.row_variants = AllVariantNames();
+  info.initial_variants = CommonVariantNames();
+  info.initial_variants.emplace_back(kNoVariant);
   std::vector<std::string> variants = AllVariantNames();
   variants.emplace_back(kNoVariant);
-  info.methods = {{"Attend", variants},
-                  {"Plan", variants},
-                  {"GetServerInfo", {kNoVariant}}};
+  info.methods = {{"Attend", variants},         {"AttendStream", variants},
+                  {"Inspect", variants},        {"AttendBackward", variants},
+                  {"Plan", variants},           {"GetServerInfo", {kNoVariant}},
+                  {"PutLayer", {kNoVariant}},   {"GetLayer", {kNoVariant}},
+                  {"ListLayers", {kNoVariant}}, {"DeleteLayer", {kNoVariant}}};
   info.codes = StatusCodeNames();
   return info;
 }
@@ -177,10 +250,12 @@ ServerFacts Server::Facts() const {
   ServerFacts facts;
   facts.quota = quota_;
   facts.compute_threads = engine_->workers();
+  facts.max_isa = options_.max_isa;
   facts.limits.set_max_message_bytes(options_.max_message_bytes);
   facts.limits.set_max_inflight_bytes(options_.max_inflight_bytes);
   facts.limits.set_max_concurrent_requests(options_.max_concurrent_requests);
   facts.limits.set_max_queue_size(options_.max_queue_size);
+  facts.limits.set_max_stream_calls(options_.max_stream_calls);
   facts.limits.set_default_timeout_ms(
       absl::ToInt64Milliseconds(options_.default_timeout));
   return facts;
@@ -189,15 +264,23 @@ ServerFacts Server::Facts() const {
 BatcherOptions Server::BatchingOptions() {
   return {.max_queue_size = options_.max_queue_size,
           .max_batch_tokens = options_.max_batch_tokens,
-          .on_batch = [this](int64_t requests, int64_t tokens) {
-            metrics_->metrics().BatchFormed(requests, tokens);
-          }};
+          .parallelism = ComputeThreads(options_, quota_),
+          .max_queue_delay = options_.max_queue_delay,
+          .priority_ageing = options_.priority_ageing,
+          .on_batch =
+              [this](int64_t requests, int64_t tokens) {
+                metrics_->metrics().BatchFormed(requests, tokens);
+              },
+          .start_together = &CallJob::StartTogether};
 }
 
 void Server::Stop() {
   if (std::exchange(stopped_, true)) return;
   if (listener_.server == nullptr) return;
+  // Nobody was let in, and nobody was told to come.
+  if (!opened_) Hurry();
   SetServing(*listener_.server, false);
+  trimmer_.reset();
   log_.Info(absl::StrCat("stopping: NOT_SERVING; requests are taken for ",
                          absl::FormatDuration(options_.drain_delay), " more"));
   WaitForDrainDelay();
@@ -211,11 +294,13 @@ void Server::Stop() {
     batcher_.RefuseWaiting(
         Refuse(Refusal::kDraining, "the server is stopping"));
   }
+  service_->EndStreams();
   // Then cancels what still runs: each leaves between two tiles.
   const auto now = std::chrono::system_clock::now();
   listener_.server->Shutdown(drained ? now + kLastReplies : now);
   listener_.server.reset();
   metrics_stop.join();
+  batcher_.Stop();
   engine_.reset();
   log_.Info(drained ? "stopped; every request inside was served"
                     : "stopped; requests inside were cancelled");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,12 +11,16 @@
 #include "engine/engine.h"
 #include "engine/runtime/cpu_quota.h"
 #include "engine/runtime/mutex.h"
+#include "server/app/access.h"
 #include "server/app/grpc_listener.h"
+#include "server/app/idle_trimmer.h"
 #include "server/app/options.h"
 #include "server/batching/admission.h"
 #include "server/batching/batcher.h"
+#include "server/layers/layer_store.h"
 #include "server/metrics/metrics_server.h"
 #include "server/rpc/attention_service.h"
+#include "server/rpc/layer_service.h"
 #include "server/rpc/line_log.h"
 #include "server/rpc/server_info.h"
 
@@ -26,9 +31,11 @@ class Server {
  public:
   // Serves when it returns. INVALID_ARGUMENT or FAILED_PRECONDITION, one line,
   // names the flag that does not fit or the address that cannot be bound.
-  // `log` must outlive the server.
+  // `log` must outlive the server. Until it is warm it answers NOT_SERVING and
+  // UNAVAILABLE; if `stop_asked` is true then, it stays so: Stop() it.
   static absl::StatusOr<std::unique_ptr<Server>> Start(
-      const ServerOptions& options, const LineLog& log);
+      const ServerOptions& options, const LineLog& log,
+      const std::function<bool()>& stop_asked = nullptr);
   // Stops in a hurry if Stop() was not called.
   ~Server();
   Server(const Server&) = delete;
@@ -50,10 +57,14 @@ class Server {
   void Hurry();
 
  private:
-  Server(const ServerOptions& options, const LineLog& log);
+  Server(const ServerOptions& options, std::unique_ptr<Access> access,
+         const LineLog& log);
 
+  absl::Status OpenLayers();
   absl::Status StartMetrics();
   absl::Status StartServing();
+  void Open();
+  void StartTrimming();
   void LogStart() const;
   MetricsInfo DescribeMetrics() const;
   GaugeSources Gauges() const;
@@ -67,17 +78,24 @@ class Server {
   const LineLog& log_;
   const Clock& clock_;
   const CpuQuota quota_;
+  const std::unique_ptr<Access> access_;
   Admission admission_;
   Batcher batcher_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<LayerStore> layers_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<CallObserver> observer_;
-  std::unique_ptr<AttendContext> context_;
+  CallerReader callers_;
+  std::unique_ptr<CallContext> context_;
   std::unique_ptr<AttentionService> service_;
+  std::unique_ptr<LayerServiceContext> layer_context_;
+  std::unique_ptr<LayerService> layer_service_;
   GrpcListener listener_;
+  std::unique_ptr<IdleTrimmer> trimmer_;
   std::atomic<bool> hurried_{false};
   Mutex mutex_;
   CondVar hurry_;
+  bool opened_ = false;
   bool stopped_ = false;
 };
 

@@ -44,6 +44,11 @@ void SignalWatcher::WaitForFirst() {
   while (count_ == 0) changed_.Wait(mutex_);
 }
 
+bool SignalWatcher::HasFirst() {
+  MutexLock lock(mutex_);
+  return count_ > 0;
+}
+
 void SignalWatcher::OnSecond(std::function<void()> hurry) {
   MutexLock lock(mutex_);
   hurry_ = std::move(hurry);

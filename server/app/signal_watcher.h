@@ -19,6 +19,7 @@ class SignalWatcher {
 
   // Blocks until the first signal; returns at once if it came already.
   void WaitForFirst();
+  bool HasFirst();
   // `hurry` is called for each signal after the first, on the watcher's
   // thread; once at once if a second one came already.
   void OnSecond(std::function<void()> hurry);

@@ -18,24 +18,25 @@ Admission::Permit& Admission::Permit::operator=(Permit&& other) noexcept {
   if (this == &other) return *this;
   Leave();
   admission_ = std::exchange(other.admission_, nullptr);
+  account_ = std::exchange(other.account_, nullptr);
   bytes_ = std::exchange(other.bytes_, 0);
   return *this;
 }
 
 absl::Status Admission::Permit::Grow(int64_t bytes) {
-  MutexLock lock(admission_->mutex_);
-  absl::Status booked = admission_->Book(bytes);
+  absl::Status booked = admission_->Grow(account_, bytes);
   if (booked.ok()) bytes_ += bytes;
   return booked;
 }
 
 void Admission::Permit::Leave() {
   if (admission_ == nullptr) return;
-  std::exchange(admission_, nullptr)->Release(bytes_);
+  std::exchange(admission_, nullptr)->Release(account_, bytes_);
 }
 
 absl::StatusOr<Admission::Permit> Admission::Admit(int64_t bytes,
-                                                   absl::Time deadline) {
+                                                   absl::Time deadline,
+                                                   const Tenant& tenant) {
   if (deadline <= clock_.Now()) {
     return Refuse(Refusal::kDeadlineExpired,
                   "the deadline had passed when the request arrived");
@@ -52,10 +53,32 @@ absl::StatusOr<Admission::Permit> Admission::Admit(int64_t bytes,
                                "--max-concurrent-requests=",
                                options_.max_concurrent_requests, " allows"));
   }
+  TenantLedger::Account* account = nullptr;
+  if (tenant.quota.limits()) {
+    const auto entered = tenants_.Enter(tenant, bytes);
+    if (!entered.ok()) return entered.status();
+    account = *entered;
+  }
   absl::Status booked = Book(bytes);
-  if (!booked.ok()) return booked;
+  if (!booked.ok()) {
+    if (account != nullptr) tenants_.Leave(*account, bytes);
+    return booked;
+  }
   ++requests_;
-  return Permit(this, bytes);
+  return Permit(this, account, bytes);
+}
+
+absl::Status Admission::Grow(TenantLedger::Account* account, int64_t bytes) {
+  MutexLock lock(mutex_);
+  if (account != nullptr) {
+    absl::Status grown = TenantLedger::Grow(*account, bytes);
+    if (!grown.ok()) return grown;
+  }
+  absl::Status booked = Book(bytes);
+  if (!booked.ok() && account != nullptr) {
+    TenantLedger::Shrink(*account, bytes);
+  }
+  return booked;
 }
 
 absl::Status Admission::Book(int64_t bytes) {
@@ -78,8 +101,9 @@ absl::Status Admission::Book(int64_t bytes) {
   return absl::OkStatus();
 }
 
-void Admission::Release(int64_t bytes) {
+void Admission::Release(TenantLedger::Account* account, int64_t bytes) {
   MutexLock lock(mutex_);
+  if (account != nullptr) tenants_.Leave(*account, bytes);
   bytes_ -= bytes;
   if (--requests_ == 0) empty_.NotifyAll();
 }
@@ -117,6 +141,12 @@ int64_t Admission::requests() const {
 int64_t Admission::bytes() const {
   MutexLock lock(mutex_);
   return bytes_;
+}
+
+TenantLedger::Account Admission::HeldBy(const std::string& tenant) const {
+  MutexLock lock(mutex_);
+  const TenantLedger::Account* account = tenants_.Find(tenant);
+  return account == nullptr ? TenantLedger::Account() : *account;
 }
 
 }  // namespace attn

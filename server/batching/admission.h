@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -9,6 +10,7 @@
 #include "absl/time/time.h"
 #include "engine/runtime/clock.h"
 #include "engine/runtime/mutex.h"
+#include "server/batching/tenant_quota.h"
 
 namespace attn {
 
@@ -37,11 +39,13 @@ class Admission {
 
    private:
     friend class Admission;
-    Permit(Admission* admission, int64_t bytes)
-        : admission_(admission), bytes_(bytes) {}
+    Permit(Admission* admission, TenantLedger::Account* account, int64_t bytes)
+        : admission_(admission), account_(account), bytes_(bytes) {}
     void Leave();
 
     Admission* admission_ = nullptr;
+    // Null: its tenant has no quota.
+    TenantLedger::Account* account_ = nullptr;
     int64_t bytes_ = 0;
   };
 
@@ -49,9 +53,10 @@ class Admission {
   Admission(const AdmissionOptions& options, const Clock& clock)
       : options_(options), clock_(clock) {}
 
-  // Refuses, with a reason (refusal.h), what is late, too large, too much or
-  // comes to a closed gate.
-  absl::StatusOr<Permit> Admit(int64_t bytes, absl::Time deadline);
+  // Refuses, with a reason (refusal.h), what is late, too large, too much, more
+  // than `tenant` may hold, or comes to a closed gate.
+  absl::StatusOr<Permit> Admit(int64_t bytes, absl::Time deadline,
+                               const Tenant& tenant = {});
 
   void Open();
   // Refuses newcomers; those inside stay.
@@ -61,10 +66,13 @@ class Admission {
 
   int64_t requests() const;
   int64_t bytes() const;
+  // What a tenant with a quota holds; zeros for one that has nothing inside.
+  TenantLedger::Account HeldBy(const std::string& tenant) const;
 
  private:
   absl::Status Book(int64_t bytes) ATTN_REQUIRES(mutex_);
-  void Release(int64_t bytes);
+  absl::Status Grow(TenantLedger::Account* account, int64_t bytes);
+  void Release(TenantLedger::Account* account, int64_t bytes);
 
   const AdmissionOptions options_;
   const Clock& clock_;
@@ -74,6 +82,7 @@ class Admission {
   bool was_open_ ATTN_GUARDED_BY(mutex_) = false;
   int64_t requests_ ATTN_GUARDED_BY(mutex_) = 0;
   int64_t bytes_ ATTN_GUARDED_BY(mutex_) = 0;
+  TenantLedger tenants_ ATTN_GUARDED_BY(mutex_);
 };
 
 }  // namespace attn

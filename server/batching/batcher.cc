@@ -9,8 +9,14 @@
 namespace attn {
 namespace {
 
+constexpr char kStopping[] = "the server is stopping";
+
 constexpr int64_t kSmallShare = 16;
 constexpr int64_t kReserveShare = 4;
+// Whoever is late leaves the queue when the alarm rings for its deadline. The
+// cancelled leave by Withdraw(), and those of whom nobody tells when their turn
+// comes, or at a look at all of them, which is not for every call.
+constexpr absl::Duration kSweepInterval = absl::Milliseconds(5);
 
 }  // namespace
 
@@ -18,73 +24,121 @@ Batcher::Batcher(BatcherOptions options, const Clock& clock)
     : options_(std::move(options)),
       small_tokens_(options_.max_batch_tokens / kSmallShare),
       reserve_tokens_(options_.max_batch_tokens / kReserveShare),
-      clock_(clock) {}
+      delays_(options_.max_queue_delay > absl::ZeroDuration()),
+      clock_(clock),
+      small_(options_.priority_ageing),
+      large_(options_.priority_ageing),
+      alarm_(clock, [this] { StartDue(); }) {}
 
 void Batcher::Schedule(std::shared_ptr<BatchItem> item) {
-  switch (Enter(item)) {
-    case Verdict::kStart:
-      StartAll({std::move(item)});
-      return;
-    case Verdict::kWait:
-      return;
-    case Verdict::kFull:
-      item->Refuse(attn::Refuse(
-          Refusal::kQueueFull,
-          absl::StrCat("the queue holds ", options_.max_queue_size,
-                       " requests, as many as --max-queue-size allows")));
-      return;
-    case Verdict::kClosed:
-      item->Refuse(attn::Refuse(Refusal::kDraining, "the server is stopping"));
-      return;
+  if (item->immediate()) {
+    StartNow(*item);
+    return;
+  }
+  const Entry entry = Enter(item);
+  if (!entry.refusal.ok()) {
+    item->Refuse(entry.refusal);
+  } else if (entry.starts) {
+    if (options_.on_batch) options_.on_batch(1, item->tokens());
+    item->Start();
   }
 }
 
-Batcher::Verdict Batcher::Enter(const std::shared_ptr<BatchItem>& item) {
-  const int64_t tokens = item->tokens();
-  MutexLock lock(mutex_);
-  if (closed_) return Verdict::kClosed;
-  Lane& lane = LaneOf(*item);
-  if (lane.waiting.empty() && HasRoom(lane, tokens)) {
-    ++lane.running;
-    lane.tokens += tokens;
-    return Verdict::kStart;
+void Batcher::StartNow(BatchItem& item) {
+  bool closed = false;
+  {
+    MutexLock lock(mutex_);
+    closed = closed_;
   }
-  if (Depth() >= options_.max_queue_size) return Verdict::kFull;
-  lane.waiting.push_back({item, clock_.Now()});
-  return Verdict::kWait;
+  if (closed) {
+    item.Refuse(attn::Refuse(Refusal::kDraining, kStopping));
+  } else {
+    item.Start();
+  }
+}
+
+Batcher::Entry Batcher::Enter(const std::shared_ptr<BatchItem>& item) {
+  Entry entry;
+  Ready ready;
+  {
+    const absl::Time now = clock_.Now();
+    MutexLock lock(mutex_);
+    Lane& lane = LaneOf(*item);
+    entry.starts = !closed_ && !delays_ && lane.waiting.empty() &&
+                   MayBegin(lane, now) && HasRoom(lane, item->tokens());
+    if (entry.starts) {
+      Book(lane, *item);
+      return entry;
+    }
+    // The dead take no place in the queue.
+    if (Depth() >= options_.max_queue_size) next_sweep_ = now;
+    SweepNowAndThen(now, ready.late);
+    entry.refusal = CheckNewcomer(*item, lane, now);
+    if (entry.refusal.ok()) {
+      lane.waiting.Push(item, now);
+      ready.due = item->deadline();
+      if (delays_) Collect(now, ready);
+    }
+  }
+  Launch(std::move(ready));
+  return entry;
+}
+
+absl::Status Batcher::CheckNewcomer(const BatchItem& item, const Lane& lane,
+                                    absl::Time now) const {
+  if (closed_) return Refuse(Refusal::kDraining, kStopping);
+  if (Depth() >= options_.max_queue_size) {
+    return Refuse(Refusal::kQueueFull,
+                  absl::StrCat("the queue holds ", options_.max_queue_size,
+                               " requests, as many as --max-queue-size "
+                               "allows"));
+  }
+  const absl::Duration left = item.deadline() - now;
+  const absl::Duration wait = lane.waiting.ExpectedWait(item.priority());
+  if (wait <= left) return absl::OkStatus();
+  return Refuse(Refusal::kDeadlineUnmeetable,
+                absl::StrCat("the deadline, in ", absl::FormatDuration(left),
+                             ", cannot be met: requests wait ",
+                             absl::FormatDuration(wait), " before they start"));
 }
 
 void Batcher::Withdraw(const BatchItem& item) {
   std::shared_ptr<BatchItem> withdrawn;
   {
     MutexLock lock(mutex_);
-    std::deque<Waiting>& waiting = LaneOf(item).waiting;
-    const auto found = std::find_if(
-        waiting.begin(), waiting.end(),
-        [&item](const Waiting& entry) { return entry.item.get() == &item; });
-    if (found == waiting.end()) return;
-    withdrawn = std::move(found->item);
-    waiting.erase(found);
+    withdrawn = LaneOf(item).waiting.Remove(item);
   }
-  withdrawn->Refuse(withdrawn->Check());
+  if (withdrawn != nullptr) withdrawn->Refuse(withdrawn->Check());
 }
 
 void Batcher::Finished(const BatchItem& item) {
-  Items late;
-  Items ready;
+  if (item.immediate()) return;
+  Ready ready;
   {
     MutexLock lock(mutex_);
     Lane& lane = LaneOf(item);
     --lane.running;
     lane.tokens -= item.tokens();
-    Sweep(small_, late);
-    Sweep(large_, late);
-    TakeReady(small_, ready);
-    TakeReady(large_, ready);
+    if (Depth() == 0) return;
+    Collect(clock_.Now(), ready);
   }
-  for (const auto& each : late) each->Refuse(each->Check());
-  StartAll(ready);
+  Launch(std::move(ready));
 }
+
+void Batcher::StartDue() {
+  Ready ready;
+  {
+    MutexLock lock(mutex_);
+    const absl::Time now = clock_.Now();
+    next_sweep_ = now;
+    Collect(now, ready);
+    ready.due = std::min({ready.due, small_.waiting.earliest_deadline(),
+                          large_.waiting.earliest_deadline()});
+  }
+  Launch(std::move(ready));
+}
+
+void Batcher::Stop() { alarm_.Stop(); }
 
 void Batcher::Close() {
   MutexLock lock(mutex_);
@@ -92,15 +146,13 @@ void Batcher::Close() {
 }
 
 void Batcher::RefuseWaiting(const absl::Status& status) {
-  std::deque<Waiting> small;
-  std::deque<Waiting> large;
+  BatchItems items;
   {
     MutexLock lock(mutex_);
-    small.swap(small_.waiting);
-    large.swap(large_.waiting);
+    small_.waiting.TakeAll(items);
+    large_.waiting.TakeAll(items);
   }
-  for (const Waiting& entry : small) entry.item->Refuse(status);
-  for (const Waiting& entry : large) entry.item->Refuse(status);
+  for (const auto& item : items) item->Refuse(status);
 }
 
 int64_t Batcher::depth() const {
@@ -111,12 +163,8 @@ int64_t Batcher::depth() const {
 absl::Duration Batcher::oldest_age() const {
   MutexLock lock(mutex_);
   const absl::Time now = clock_.Now();
-  absl::Time oldest = now;
-  for (const Lane* lane : {&small_, &large_}) {
-    if (lane->waiting.empty()) continue;
-    oldest = std::min(oldest, lane->waiting.front().since);
-  }
-  return now - oldest;
+  return now -
+         std::min({now, small_.waiting.oldest(), large_.waiting.oldest()});
 }
 
 int64_t Batcher::running() const {
@@ -139,38 +187,77 @@ bool Batcher::HasRoom(const Lane& lane, int64_t tokens) const {
          tokens <= budget - small_.tokens - large_.tokens;
 }
 
+bool Batcher::MayBegin(const Lane& lane, absl::Time now) const {
+  if (lane.running >= options_.parallelism) return false;
+  const int64_t full =
+      options_.max_batch_tokens - (&lane == &large_ ? reserve_tokens_ : 0);
+  return !delays_ || lane.waiting.tokens() >= full ||
+         lane.waiting.oldest() + options_.max_queue_delay <= now;
+}
+
 int64_t Batcher::Depth() const {
   return static_cast<int64_t>(small_.waiting.size() + large_.waiting.size());
 }
 
-void Batcher::Sweep(Lane& lane, Items& late) {
-  const auto first_late = std::stable_partition(
-      lane.waiting.begin(), lane.waiting.end(),
-      [](const Waiting& entry) { return entry.item->Check().ok(); });
-  for (auto it = first_late; it != lane.waiting.end(); ++it) {
-    late.push_back(std::move(it->item));
-  }
-  lane.waiting.erase(first_late, lane.waiting.end());
+void Batcher::SweepNowAndThen(absl::Time now, BatchItems& late) {
+  if (now < next_sweep_) return;
+  next_sweep_ = now + kSweepInterval;
+  small_.waiting.Sweep(late);
+  large_.waiting.Sweep(late);
 }
 
-void Batcher::TakeReady(Lane& lane, Items& ready) {
-  while (!lane.waiting.empty()) {
-    std::shared_ptr<BatchItem>& head = lane.waiting.front().item;
-    const int64_t tokens = head->tokens();
-    if (!HasRoom(lane, tokens)) return;
-    ++lane.running;
-    lane.tokens += tokens;
-    ready.push_back(std::move(head));
-    lane.waiting.pop_front();
+void Batcher::TakeReady(Lane& lane, absl::Time now, BatchItems& ready,
+                        BatchItems& late) {
+  if (!MayBegin(lane, now)) return;
+  while (const BatchItem* head = lane.waiting.front()) {
+    if (!head->Check().ok()) {
+      late.push_back(lane.waiting.Remove(*head));
+      continue;
+    }
+    if (!HasRoom(lane, head->tokens())) return;
+    Book(lane, *head);
+    ready.push_back(lane.waiting.Pop(now));
   }
 }
 
-void Batcher::StartAll(const Items& items) const {
+void Batcher::Collect(absl::Time now, Ready& ready) {
+  SweepNowAndThen(now, ready.late);
+  TakeReady(small_, now, ready.small, ready.late);
+  TakeReady(large_, now, ready.large, ready.late);
+  if (delays_) ready.due = std::min(ready.due, NextDue());
+}
+
+absl::Time Batcher::NextDue() const {
+  absl::Time oldest = absl::InfiniteFuture();
+  for (const Lane* lane : {&small_, &large_}) {
+    if (lane->running >= options_.parallelism) continue;
+    oldest = std::min(oldest, lane->waiting.oldest());
+  }
+  return oldest + options_.max_queue_delay;
+}
+
+void Batcher::Book(Lane& lane, const BatchItem& item) {
+  ++lane.running;
+  lane.tokens += item.tokens();
+}
+
+void Batcher::Launch(Ready ready) {
+  for (const auto& item : ready.late) item->Refuse(item->Check());
+  alarm_.Set(ready.due);
+  StartBatch(std::move(ready.small));
+  StartBatch(std::move(ready.large));
+}
+
+void Batcher::StartBatch(BatchItems items) const {
   if (items.empty()) return;
   if (options_.on_batch) {
     int64_t tokens = 0;
     for (const auto& item : items) tokens += item->tokens();
     options_.on_batch(static_cast<int64_t>(items.size()), tokens);
+  }
+  if (options_.start_together) {
+    options_.start_together(std::move(items));
+    return;
   }
   for (const auto& item : items) item->Start();
 }

@@ -3,51 +3,53 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/runtime/clock.h"
 #include "engine/runtime/mutex.h"
+#include "server/batching/alarm.h"
+#include "server/batching/batch_item.h"
+#include "server/batching/wait_queue.h"
 
 namespace attn {
-
-// One request on its way to the engine. The batcher calls Start() or Refuse(),
-// exactly one of them, exactly once, without holding a lock.
-class BatchItem {
- public:
-  virtual ~BatchItem() = default;
-
-  // Its share of the token budget, >= 0; does not change.
-  virtual int64_t tokens() const = 0;
-  // Not OK: it was cancelled or is late, and need not start.
-  virtual absl::Status Check() const = 0;
-  // Must lead to one Batcher::Finished(), from any thread.
-  virtual void Start() = 0;
-  virtual void Refuse(absl::Status status) = 0;
-};
 
 struct BatcherOptions {
   // Requests that may wait; more are refused.
   int64_t max_queue_size = 512;
   // Tokens that run at once.
   int64_t max_batch_tokens = 16384;
+  // Workers behind it: while as many requests of a lane run, none is idle for
+  // want of them.
+  int64_t parallelism = 1;
+  // How long a request of an idle lane waits for company. Zero: no timer.
+  absl::Duration max_queue_delay = absl::ZeroDuration();
+  // So much longer than one of the next higher priority has a request waited
+  // that goes before it.
+  absl::Duration priority_ageing = absl::Seconds(1);
   // Told of the requests that were started together, and of their tokens.
-  std::function<void(int64_t requests, int64_t tokens)> on_batch;
+  std::function<void(int64_t requests, int64_t tokens)> on_batch = nullptr;
+  // Starts a batch of what has waited, in place of Start() on each, with the
+  // same promise for each. On any thread. Null: Start() on each.
+  std::function<void(BatchItems items)> start_together = nullptr;
 };
 
-// There are two lanes, so that a small request never waits for a large one: a
+// A request that is immediate starts at once, on the thread that brought it,
+// and is not counted below. For the others there are two lanes, so that a small
+// request never waits for a large one: a
 // request of up to 1/16 of the budget is small, and a quarter of the budget is
-// kept for small ones. Each lane is first in, first out. There is no timer.
+// kept for small ones. A lane starts the next requests as soon as fewer of its
+// requests run than there are workers: one that comes then goes ahead alone and
+// at once; those that had to wait go together, in the order of WaitQueue, up to
+// the budget.
 //
 // Invariants:
 //  * the running tokens exceed the budget by one large and one small request
 //    at most;
-//  * each lane always runs its head if nothing else of that lane runs, so no
-//    lane starves;
+//  * each lane always runs its head if nothing else of that lane runs (and the
+//    delay, if there is one, has passed), so no lane starves;
 //  * every item is started or refused exactly once.
 // Thread-safe; never blocks.
 class Batcher {
@@ -65,6 +67,12 @@ class Batcher {
   void Close();
   // Refuses all that wait.
   void RefuseWaiting(const absl::Status& status);
+  // Refuses what is late, and starts what need not wait for company any longer:
+  // the alarm calls it.
+  void StartDue();
+  // Nothing happens any more on a thread of the batcher's own. Before the
+  // engine goes.
+  void Stop();
 
   // Requests that wait, and how long the first of them has waited.
   int64_t depth() const;
@@ -72,35 +80,57 @@ class Batcher {
   int64_t running() const;
 
  private:
-  struct Waiting {
-    std::shared_ptr<BatchItem> item;
-    absl::Time since;
-  };
   struct Lane {
-    std::deque<Waiting> waiting;
+    explicit Lane(absl::Duration ageing) : waiting(ageing) {}
+    WaitQueue waiting;
     int64_t running = 0;
     int64_t tokens = 0;
   };
-  using Items = std::vector<std::shared_ptr<BatchItem>>;
+  // Of a newcomer. OK: it starts, or it waits.
+  struct Entry {
+    absl::Status refusal;
+    bool starts = false;
+  };
 
-  enum class Verdict { kStart, kWait, kFull, kClosed };
-  Verdict Enter(const std::shared_ptr<BatchItem>& item);
+  // What starts or leaves now, and when to look again.
+  struct Ready {
+    BatchItems small;
+    BatchItems large;
+    BatchItems late;
+    absl::Time due = absl::InfiniteFuture();
+  };
+
+  void StartNow(BatchItem& item);
+  Entry Enter(const std::shared_ptr<BatchItem>& item);
+  // May it wait?
+  absl::Status CheckNewcomer(const BatchItem& item, const Lane& lane,
+                             absl::Time now) const ATTN_REQUIRES(mutex_);
   Lane& LaneOf(const BatchItem& item) ATTN_REQUIRES(mutex_);
   bool HasRoom(const Lane& lane, int64_t tokens) const ATTN_REQUIRES(mutex_);
+  bool MayBegin(const Lane& lane, absl::Time now) const ATTN_REQUIRES(mutex_);
   int64_t Depth() const ATTN_REQUIRES(mutex_);
-  // Moves what is cancelled or late out of the lane.
-  static void Sweep(Lane& lane, Items& late);
-  void TakeReady(Lane& lane, Items& ready) ATTN_REQUIRES(mutex_);
-  void StartAll(const Items& items) const;
+  void SweepNowAndThen(absl::Time now, BatchItems& late) ATTN_REQUIRES(mutex_);
+  void TakeReady(Lane& lane, absl::Time now, BatchItems& ready,
+                 BatchItems& late) ATTN_REQUIRES(mutex_);
+  void Collect(absl::Time now, Ready& ready) ATTN_REQUIRES(mutex_);
+  // When a waiting lane is due; InfiniteFuture() if it need not be woken.
+  absl::Time NextDue() const ATTN_REQUIRES(mutex_);
+  void Book(Lane& lane, const BatchItem& item) ATTN_REQUIRES(mutex_);
+  void Launch(Ready ready);
+  void StartBatch(BatchItems items) const;
 
   const BatcherOptions options_;
   const int64_t small_tokens_;
   const int64_t reserve_tokens_;
+  const bool delays_;
   const Clock& clock_;
   mutable Mutex mutex_;
   Lane small_ ATTN_GUARDED_BY(mutex_);
   Lane large_ ATTN_GUARDED_BY(mutex_);
+  absl::Time next_sweep_ ATTN_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool closed_ ATTN_GUARDED_BY(mutex_) = false;
+  // Last: it calls what is above.
+  Alarm alarm_;
 };
 
 }  // namespace attn

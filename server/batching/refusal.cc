@@ -18,9 +18,11 @@ absl::StatusCode CodeOf(Refusal refusal) {
     case Refusal::kDraining:
       return absl::StatusCode::kUnavailable;
     case Refusal::kDeadlineExpired:
+    case Refusal::kDeadlineUnmeetable:
       return absl::StatusCode::kDeadlineExceeded;
     case Refusal::kQueueFull:
     case Refusal::kMemory:
+    case Refusal::kTenantQuota:
     case Refusal::kTooLarge:
       break;
   }
@@ -44,7 +46,8 @@ std::optional<Refusal> RefusalOf(const absl::Status& status) {
 
 std::optional<absl::Duration> RetryDelayFor(const absl::Status& status) {
   const std::optional<Refusal> refusal = RefusalOf(status);
-  if (refusal == Refusal::kQueueFull || refusal == Refusal::kMemory) {
+  if (refusal == Refusal::kQueueFull || refusal == Refusal::kMemory ||
+      refusal == Refusal::kTenantQuota) {
     return kRetryDelay;
   }
   return std::nullopt;

@@ -11,11 +11,13 @@
 namespace attn {
 
 enum class Refusal : uint8_t {
-  kQueueFull,        // RESOURCE_EXHAUSTED, worth a retry here
-  kMemory,           // RESOURCE_EXHAUSTED, worth a retry here
-  kTooLarge,         // RESOURCE_EXHAUSTED, never fits
-  kDraining,         // UNAVAILABLE, worth a retry elsewhere
-  kDeadlineExpired,  // DEADLINE_EXCEEDED
+  kQueueFull,           // RESOURCE_EXHAUSTED, worth a retry here
+  kMemory,              // RESOURCE_EXHAUSTED, worth a retry here
+  kTenantQuota,         // RESOURCE_EXHAUSTED, worth a retry here
+  kTooLarge,            // RESOURCE_EXHAUSTED, never fits
+  kDraining,            // UNAVAILABLE, worth a retry elsewhere
+  kDeadlineExpired,     // DEADLINE_EXCEEDED
+  kDeadlineUnmeetable,  // DEADLINE_EXCEEDED, before it has come
 };
 
 // The status of `refusal`; it remembers why.

@@ -20,12 +20,15 @@ enum class RejectReason {
   kMemory,
   kDraining,
   kInvalid,
+  kTenantQuota,
+  kUnauthenticated,
 };
-inline constexpr int kRejectReasonCount = 8;
+inline constexpr int kRejectReasonCount = 10;
 
 // Labels come from bounded sets only: `method` is an RPC name, `code` a gRPC
-// status name; a variant that was not announced becomes "other". Thread-safe;
-// no verb waits for more than a handful of additions.
+// status name; a variant that was not announced, or comes after too many
+// others, becomes "other". Thread-safe; no verb waits for more than a handful
+// of additions, or once for each variant for its series to be made.
 class Metrics {
  public:
   virtual ~Metrics() = default;

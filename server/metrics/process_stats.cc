@@ -80,7 +80,9 @@ bool IsCpuController(const std::string& controllers) {
   return ("," + controllers + ",").find(",cpu,") != std::string::npos;
 }
 
-// Folders that may hold this process's cpu.stat, the nearest first.
+// Folders that may hold the cpu.stat of this process's group and of its
+// parents, the nearest first. A container may see its group as the root of the
+// mount while /proc names it as the host does.
 std::vector<fs::path> CgroupFolders(const fs::path& root) {
   std::vector<fs::path> folders;
   const fs::path mount = root / "sys/fs/cgroup";
@@ -91,9 +93,11 @@ std::vector<fs::path> CgroupFolders(const fs::path& root) {
     const size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
     if (!controllers.empty() && !IsCpuController(controllers)) continue;
-    folders.push_back(mount / controllers / fs::path(path).relative_path());
+    fs::path group = fs::path(line.substr(second + 1)).relative_path();
+    for (; !group.empty(); group = group.parent_path()) {
+      folders.push_back(mount / controllers / group);
+    }
   }
   folders.push_back(mount);
   folders.push_back(mount / "cpu,cpuacct");
@@ -101,15 +105,18 @@ std::vector<fs::path> CgroupFolders(const fs::path& root) {
   return folders;
 }
 
-double ThrottledSeconds(const fs::path& root) {
+// A group without a quota counts no periods.
+void ReadThrottling(const fs::path& root, ProcessStats& stats) {
   for (const fs::path& folder : CgroupFolders(root)) {
     const std::string content = ReadFile(folder / "cpu.stat");
-    if (content.empty()) continue;
+    stats.quota_periods = ValueOf(content, "nr_periods");
+    if (stats.quota_periods <= 0) continue;
+    stats.throttled_periods = ValueOf(content, "nr_throttled");
     // cgroup v2 counts microseconds, v1 nanoseconds.
-    return ValueOf(content, "throttled_usec") * 1e-6 +
-           ValueOf(content, "throttled_time") * 1e-9;
+    stats.throttled_seconds = ValueOf(content, "throttled_usec") * 1e-6 +
+                              ValueOf(content, "throttled_time") * 1e-9;
+    return;
   }
-  return 0;
 }
 
 }  // namespace
@@ -131,7 +138,7 @@ ProcessStats ReadProcessStats(const std::string& root) {
   }
   stats.open_fds = CountEntries(base / "proc/self/fd");
   stats.max_fds = MaxOpenFiles(ReadFile(base / "proc/self/limits"));
-  stats.throttled_seconds = ThrottledSeconds(base);
+  ReadThrottling(base, stats);
   return stats;
 }
 

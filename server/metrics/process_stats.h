@@ -15,7 +15,11 @@ struct ProcessStats {
   double threads = 0;
   double open_fds = 0;
   double max_fds = 0;
-  // Time that the cgroup's CPU quota held its threads back.
+  // Periods of the cgroup's CPU quota in which a thread wanted to run, those in
+  // which the quota ran out, and the time that it then held threads back. Of
+  // the nearest group that has a quota, this process's own or a parent.
+  double quota_periods = 0;
+  double throttled_periods = 0;
   double throttled_seconds = 0;
 };
 

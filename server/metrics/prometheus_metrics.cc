@@ -3,6 +3,7 @@
 #include <cmath>
 #include <exception>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "prometheus/collectable.h"
@@ -14,6 +15,7 @@
 #include "prometheus/registry.h"
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/process_stats.h"
+#include "server/metrics/variant_series.h"
 
 namespace attn {
 namespace {
@@ -22,16 +24,15 @@ using Buckets = prometheus::Histogram::BucketBoundaries;
 using CounterFamily = prometheus::Family<prometheus::Counter>;
 using HistogramFamily = prometheus::Family<prometheus::Histogram>;
 using CountersByLabel = std::map<std::string, prometheus::Counter*>;
-using HistogramsByLabel = std::map<std::string, prometheus::Histogram*>;
 
-constexpr char kOther[] = "other";
 constexpr std::array<const char*, kPhaseCount> kPhaseNames = {
     "recv_decode", "queue", "compute", "encode_send"};
 constexpr std::array<const char*, kRejectReasonCount> kReasonNames = {
     "queue_full",       "deadline_unmeetable",
     "deadline_expired", "cancelled",
     "too_large",        "memory",
-    "draining",         "invalid"};
+    "draining",         "invalid",
+    "tenant_quota",     "unauthenticated"};
 constexpr std::array<const char*, 3> kInputNames = {"q", "k", "v"};
 
 // 15 us to 14 s in steps of 1.5: quantiles within 25 % from a tiny call on a
@@ -58,14 +59,6 @@ Buckets UnitBuckets() {
     buckets.push_back(static_cast<double>(i) / kCount);
   }
   return buckets;
-}
-
-// Looks up a label that may be unknown; null if "other" does not exist either.
-template <typename Map>
-auto* FindOrOther(const Map& map, const std::string& label) {
-  auto found = map.find(label);
-  if (found == map.end()) found = map.find(kOther);
-  return found == map.end() ? nullptr : found->second;
 }
 
 prometheus::MetricFamily OneValue(const std::string& name,
@@ -125,6 +118,12 @@ class ScrapedValues : public prometheus::Collectable {
 
   static void AddProcess(Families& out) {
     const ProcessStats stats = ReadProcessStats();
+    out.push_back(OneValue("attn_cgroup_periods_total",
+                           "Periods of the CPU quota with work to do.",
+                           kCounter, stats.quota_periods));
+    out.push_back(OneValue("attn_cgroup_throttled_periods_total",
+                           "Periods in which the CPU quota ran out.", kCounter,
+                           stats.throttled_periods));
     out.push_back(OneValue("attn_cgroup_throttled_seconds_total",
                            "Time that the CPU quota held threads back.",
                            kCounter, stats.throttled_seconds));
@@ -150,8 +149,8 @@ class ScrapedValues : public prometheus::Collectable {
   const GaugeSources sources_;
 };
 
-// Every series is made by the constructor; the verbs only look up.
-// Thread-safe.
+// Every series is made by the constructor, but for those of variants that are
+// seen later; the verbs look up. Thread-safe.
 class PrometheusMetrics : public Metrics {
  public:
   explicit PrometheusMetrics(const MetricsInfo& info)
@@ -160,6 +159,10 @@ class PrometheusMetrics : public Metrics {
     AddRequests(info);
     AddPhases();
     AddNumerics(info);
+    for (const std::string& variant : info.initial_variants) {
+      for (auto& [name, method] : methods_) method.Of(variant);
+      rows_->Of(variant);
+    }
   }
 
   void RequestStarted() override { inflight_->Increment(); }
@@ -169,13 +172,10 @@ class PrometheusMetrics : public Metrics {
     inflight_->Decrement();
     const auto found = methods_.find(method);
     if (found == methods_.end()) return;
-    const Method& series = found->second;
-    if (const auto* codes = FindCodes(series, variant)) {
-      if (auto* counter = FindOrOther(*codes, code)) counter->Increment();
-    }
-    if (auto* histogram = FindOrOther(series.durations, variant)) {
-      histogram->Observe(seconds);
-    }
+    const RequestSeries& series = found->second.Of(variant);
+    const auto counter = series.by_code.find(code);
+    if (counter != series.by_code.end()) counter->second->Increment();
+    series.duration->Observe(seconds);
   }
 
   void PhaseEnded(Phase phase, double seconds) override {
@@ -195,19 +195,15 @@ class PrometheusMetrics : public Metrics {
 
   void RowObserved(const std::string& variant, double entropy_ratio,
                    double peak_weight) override {
-    if (auto* ratio = FindOrOther(entropy_ratio_, variant)) {
-      ratio->Observe(entropy_ratio);
-    }
-    if (auto* weight = FindOrOther(max_weight_, variant)) {
-      weight->Observe(peak_weight);
-    }
+    const RowSeries& series = rows_->Of(variant);
+    series.entropy_ratio->Observe(entropy_ratio);
+    series.max_weight->Observe(peak_weight);
   }
 
   void FullyMaskedRows(int64_t rows) override { Add(masked_rows_, rows); }
   void NonfiniteInputs(const std::string& tensor, int64_t count) override {
-    if (auto* counter = FindOrOther(nonfinite_inputs_, tensor)) {
-      Add(counter, count);
-    }
+    const auto counter = nonfinite_inputs_.find(tensor);
+    if (counter != nonfinite_inputs_.end()) Add(counter->second, count);
   }
   void NonfiniteOutputs(int64_t count) override {
     Add(nonfinite_outputs_, count);
@@ -216,21 +212,19 @@ class PrometheusMetrics : public Metrics {
   std::shared_ptr<prometheus::Registry> registry() const { return registry_; }
 
  private:
-  // The series of one RPC.
-  struct Method {
-    std::map<std::string, CountersByLabel> counts;  // by variant, by code
-    HistogramsByLabel durations;                    // by variant
+  // The series of one variant of one RPC.
+  struct RequestSeries {
+    CountersByLabel by_code;
+    prometheus::Histogram* duration = nullptr;
+  };
+  // Those of the sampled rows of one variant.
+  struct RowSeries {
+    prometheus::Histogram* entropy_ratio = nullptr;
+    prometheus::Histogram* max_weight = nullptr;
   };
 
   static void Add(prometheus::Counter* counter, int64_t count) {
     if (count > 0) counter->Increment(static_cast<double>(count));
-  }
-
-  static const CountersByLabel* FindCodes(const Method& method,
-                                          const std::string& variant) {
-    auto found = method.counts.find(variant);
-    if (found == method.counts.end()) found = method.counts.find(kOther);
-    return found == method.counts.end() ? nullptr : &found->second;
   }
 
   CounterFamily& Counters(const std::string& name, const std::string& help) {
@@ -266,17 +260,18 @@ class PrometheusMetrics : public Metrics {
         Histograms("attn_request_duration_seconds",
                    "From the arrival of a request to its reply.");
     for (const MethodLabels& labels : info.methods) {
-      Method& method = methods_[labels.method];
-      for (const std::string& variant : labels.variants) {
-        for (const std::string& code : info.codes) {
-          method.counts[variant][code] = &counts.Add({{"method", labels.method},
-                                                      {"variant", variant},
-                                                      {"code", code}});
+      const auto make = [&counts, &durations, codes = info.codes,
+                         method = labels.method](const std::string& variant) {
+        RequestSeries series;
+        for (const std::string& code : codes) {
+          series.by_code[code] = &counts.Add(
+              {{"method", method}, {"variant", variant}, {"code", code}});
         }
-        method.durations[variant] =
-            &durations.Add({{"method", labels.method}, {"variant", variant}},
-                           LatencyBuckets());
-      }
+        series.duration = &durations.Add(
+            {{"method", method}, {"variant", variant}}, LatencyBuckets());
+        return series;
+      };
+      methods_.try_emplace(labels.method, labels.variants, make, &budget_);
     }
     inflight_ = &prometheus::BuildGauge()
                      .Name("attn_inflight_requests")
@@ -317,11 +312,11 @@ class PrometheusMetrics : public Metrics {
                    "Entropy over ln(visible keys) of sampled rows.");
     HistogramFamily& weight =
         Histograms("attn_row_max_weight", "Largest weight of sampled rows.");
-    for (const std::string& variant : info.row_variants) {
-      entropy_ratio_[variant] =
-          &entropy.Add({{"variant", variant}}, UnitBuckets());
-      max_weight_[variant] = &weight.Add({{"variant", variant}}, UnitBuckets());
-    }
+    const auto make = [&entropy, &weight](const std::string& variant) {
+      return RowSeries{&entropy.Add({{"variant", variant}}, UnitBuckets()),
+                       &weight.Add({{"variant", variant}}, UnitBuckets())};
+    };
+    rows_.emplace(info.row_variants, make, &budget_);
     masked_rows_ =
         Counter("attn_fully_masked_rows_total", "Rows that saw no key.");
     CounterFamily& inputs = Counters("attn_nonfinite_inputs_total",
@@ -334,7 +329,8 @@ class PrometheusMetrics : public Metrics {
   }
 
   const std::shared_ptr<prometheus::Registry> registry_;
-  std::map<std::string, Method> methods_;
+  VariantBudget budget_{kMaxVariants};
+  std::map<std::string, VariantSeries<RequestSeries>> methods_;
   prometheus::Gauge* inflight_ = nullptr;
   std::array<prometheus::Histogram*, kPhaseCount> phases_{};
   std::array<prometheus::Counter*, kRejectReasonCount> rejected_{};
@@ -344,8 +340,7 @@ class PrometheusMetrics : public Metrics {
   prometheus::Counter* sent_bytes_ = nullptr;
   prometheus::Counter* copies_ = nullptr;
   prometheus::Counter* flops_ = nullptr;
-  HistogramsByLabel entropy_ratio_;
-  HistogramsByLabel max_weight_;
+  std::optional<VariantSeries<RowSeries>> rows_;
   prometheus::Counter* masked_rows_ = nullptr;
   CountersByLabel nonfinite_inputs_;
   prometheus::Counter* nonfinite_outputs_ = nullptr;

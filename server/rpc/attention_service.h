@@ -4,40 +4,51 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "attention/v1/attention.grpc.pb.h"
-#include "engine/runtime/clock.h"
-#include "server/rpc/attend_job.h"
-#include "server/rpc/call_observer.h"
+#include "server/rpc/attend_stream_reactor.h"
+#include "server/rpc/call_job.h"
+#include "server/rpc/caller.h"
 #include "server/rpc/plan_handler.h"
+#include "server/rpc/short_call.h"
 
 namespace attn {
 
-struct AttentionServiceOptions {
-  // For a client that sets no deadline.
-  absl::Duration default_timeout = absl::Seconds(60);
-};
-
 // All methods are raw: each checks the length of its message by itself, so
-// that a refusal can name the flag, and Attend never makes a protobuf message
-// of its tensors. Thread-safe.
+// that a refusal can name the flag, and those that compute never make a
+// protobuf message of their tensors. Thread-safe.
 class AttentionService final
     : public v1::AttentionService::WithRawCallbackMethod_Attend<
-          v1::AttentionService::WithRawCallbackMethod_Plan<
-              v1::AttentionService::WithRawCallbackMethod_GetServerInfo<
-                  v1::AttentionService::Service>>> {
+          v1::AttentionService::WithRawCallbackMethod_AttendStream<
+              v1::AttentionService::WithRawCallbackMethod_Inspect<
+                  v1::AttentionService::WithRawCallbackMethod_AttendBackward<
+                      v1::AttentionService::WithRawCallbackMethod_Plan<
+                          v1::AttentionService::
+                              WithRawCallbackMethod_GetServerInfo<
+                                  v1::AttentionService::Service>>>>>> {
  public:
-  // `context` must outlive the gRPC server.
-  AttentionService(AttentionServiceOptions options,
-                   const AttendContext& context, v1::GetServerInfoResponse info)
-      : options_(options),
-        context_(context),
-        plan_handler_(context.engine),
+  // `context` and `callers` must outlive the gRPC server.
+  AttentionService(const CallContext& context, const CallerReader& callers,
+                   const AttendStreamOptions& streams,
+                   v1::GetServerInfoResponse info)
+      : context_(context),
+        callers_(callers),
+        stream_options_(streams),
+        short_calls_{context.observer, context.clock,
+                     context.max_message_bytes},
+        plan_handler_(context.engine, context.layers),
         info_(std::move(info)) {}
 
   grpc::ServerUnaryReactor* Attend(grpc::CallbackServerContext* call,
                                    const grpc::ByteBuffer* request,
                                    grpc::ByteBuffer* response) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* AttendStream(
+      grpc::CallbackServerContext* call) override;
+  grpc::ServerUnaryReactor* Inspect(grpc::CallbackServerContext* call,
+                                    const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* AttendBackward(grpc::CallbackServerContext* call,
+                                           const grpc::ByteBuffer* request,
+                                           grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Plan(grpc::CallbackServerContext* call,
                                  const grpc::ByteBuffer* request,
                                  grpc::ByteBuffer* response) override;
@@ -45,18 +56,22 @@ class AttentionService final
                                           const grpc::ByteBuffer* request,
                                           grpc::ByteBuffer* response) override;
 
+  // Ends the streams that are open, and those to come, with UNAVAILABLE: each
+  // when its calls are answered.
+  void EndStreams();
+
  private:
-  using Answer = std::function<absl::StatusOr<grpc::ByteBuffer>(
-      grpc::ByteBuffer& request, CallRecord& record)>;
+  // A method that the engine computes: CallJob of that class.
+  template <typename Job>
+  grpc::ServerUnaryReactor* RunJob(grpc::CallbackServerContext& call,
+                                   const grpc::ByteBuffer& request,
+                                   grpc::ByteBuffer& response);
 
-  absl::Time DeadlineOf(const grpc::CallbackServerContext& call) const;
-  // Runs a short method to its end on this thread.
-  absl::Status RunShort(const char* method, const Answer& answer,
-                        const grpc::ByteBuffer& request,
-                        grpc::ByteBuffer& response);
-
-  const AttentionServiceOptions options_;
-  const AttendContext& context_;
+  const CallContext& context_;
+  const CallerReader& callers_;
+  const AttendStreamOptions stream_options_;
+  AttendStreams streams_;
+  const ShortCallContext short_calls_;
   PlanHandler plan_handler_;
   const v1::GetServerInfoResponse info_;
 };

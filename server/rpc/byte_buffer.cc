@@ -5,6 +5,7 @@
 
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "grpcpp/support/slice.h"
+#include "proto/codec/owned_slice.h"
 
 namespace attn {
 namespace {
@@ -31,6 +32,18 @@ grpc::ByteBuffer ToByteBuffer(std::vector<WireChunk> chunks) {
   std::vector<grpc::Slice> slices;
   slices.reserve(chunks.size());
   for (WireChunk& chunk : chunks) slices.push_back(ToSlice(std::move(chunk)));
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+grpc::ByteBuffer ToByteBuffer(std::vector<WireChunk> chunks,
+                              const std::shared_ptr<const void>& owner) {
+  std::vector<grpc::Slice> slices;
+  slices.reserve(chunks.size());
+  for (WireChunk& chunk : chunks) {
+    slices.push_back(chunk.borrowed != nullptr
+                         ? OwnedBy(owner, chunk.borrowed, chunk.borrowed_size)
+                         : ToSlice(std::move(chunk)));
+  }
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 

@@ -19,10 +19,14 @@ RejectReason ReasonOf(Refusal refusal) {
       return RejectReason::kQueueFull;
     case Refusal::kMemory:
       return RejectReason::kMemory;
+    case Refusal::kTenantQuota:
+      return RejectReason::kTenantQuota;
     case Refusal::kTooLarge:
       return RejectReason::kTooLarge;
     case Refusal::kDraining:
       return RejectReason::kDraining;
+    case Refusal::kDeadlineUnmeetable:
+      return RejectReason::kDeadlineUnmeetable;
     case Refusal::kDeadlineExpired:
       break;
   }
@@ -35,6 +39,8 @@ std::optional<RejectReason> ReasonOf(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kUnimplemented:
       return RejectReason::kInvalid;
+    case absl::StatusCode::kUnauthenticated:
+      return RejectReason::kUnauthenticated;
     case absl::StatusCode::kResourceExhausted:
       return RejectReason::kTooLarge;
     case absl::StatusCode::kCancelled:

@@ -14,6 +14,10 @@ namespace attn {
 struct CallRecord {
   std::string method;
   std::string request_id;
+  // Of the caller's trace; may be empty.
+  std::string trace_id;
+  // Whose call it is; empty: anonymous.
+  std::string tenant;
   std::string variant = kNoVariant;
   std::string kernel;
   // "q[1, 8, 512, 64] kv[1, 8, 512, 64] F32"

@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <string>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -13,97 +16,128 @@
 namespace attn {
 namespace {
 
-struct Field {
-  const char* name;
-  std::string value;
-  bool is_number = false;
-};
-
-std::string Timestamp() {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::Now(),
-                          absl::UTCTimeZone());
-}
-
-Field Number(const char* name, int64_t value) {
-  return {name, absl::StrCat(value), true};
-}
-
-Field Microseconds(const char* name, absl::Duration duration) {
-  return {name, absl::StrFormat("%.1f", absl::ToDoubleMicroseconds(duration)),
-          true};
-}
-
-std::vector<Field> FieldsOf(const CallRecord& record) {
-  std::vector<Field> fields = {
-      {"id", record.request_id},
-      {"method", record.method},
-      {"code", absl::StatusCodeToString(record.status.code())},
-      {"variant", record.variant},
-      {"kernel", record.kernel},
-      {"shape", record.shape},
-      Microseconds("total_us", record.total),
-      Microseconds("receive_us", record.receive),
-      Microseconds("queue_us", record.queue),
-      Microseconds("compute_us", record.compute),
-      Microseconds("send_us", record.send),
-      Number("received_bytes", record.received_bytes),
-      Number("sent_bytes", record.sent_bytes)};
-  if (!record.status.ok()) {
-    fields.push_back({"message", std::string(record.status.message())});
-  }
-  return fields;
-}
-
 // RFC 8259, section 7.
-std::string JsonString(absl::string_view text) {
-  std::string quoted = "\"";
+void AppendJsonString(absl::string_view text, std::string& line) {
+  line += '"';
   for (const char c : text) {
     if (c == '"' || c == '\\') {
-      quoted += {'\\', c};
+      line += {'\\', c};
     } else if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
-      absl::StrAppendFormat(&quoted, "\\u%04x", static_cast<unsigned char>(c));
+      absl::StrAppendFormat(&line, "\\u%04x", static_cast<unsigned char>(c));
     } else {
-      quoted += c;
+      line += c;
     }
   }
-  return quoted + "\"";
+  line += '"';
 }
 
-std::string TextValue(const Field& field) {
-  if (field.is_number) return field.value;
-  return absl::StrCat("\"", absl::Utf8SafeCEscape(field.value), "\"");
+// "2026-01-31T12:00:00", made once a second for each thread.
+const std::string& WholeSeconds(int64_t seconds) {
+  thread_local int64_t made_for = -1;
+  thread_local std::string text;
+  if (made_for != seconds) {
+    text = absl::FormatTime("%Y-%m-%dT%H:%M:%S", absl::FromUnixSeconds(seconds),
+                            absl::UTCTimeZone());
+    made_for = seconds;
+  }
+  return text;
 }
 
-std::string Line(LogFormat format, absl::string_view event,
-                 const std::vector<Field>& fields) {
-  const bool json = format == LogFormat::kJson;
-  std::string line = json ? absl::StrCat("{\"time\":\"", Timestamp(),
-                                         "\",\"event\":\"", event, "\"")
-                          : absl::StrCat(Timestamp(), " ", event);
-  for (const Field& field : fields) {
-    if (json) {
-      absl::StrAppend(&line, ",\"", field.name, "\":",
-                      field.is_number ? field.value : JsonString(field.value));
+void AppendTimestamp(std::string& line) {
+  constexpr int64_t kMicroseconds = 1'000'000;
+  const int64_t now = absl::ToUnixMicros(absl::Now());
+  absl::StrAppend(&line, WholeSeconds(now / kMicroseconds), ".",
+                  absl::Dec(now % kMicroseconds, absl::kZeroPad6), "Z");
+}
+
+// One line, field by field.
+class Line {
+ public:
+  Line(LogFormat format, absl::string_view event)
+      : json_(format == LogFormat::kJson) {
+    constexpr size_t kUsualLength = 512;
+    text_.reserve(kUsualLength);
+    if (json_) text_ += "{\"time\":\"";
+    AppendTimestamp(text_);
+    absl::StrAppend(&text_, json_ ? "\",\"event\":\"" : " ", event,
+                    json_ ? "\"" : "");
+  }
+
+  void Text(absl::string_view name, absl::string_view value) {
+    Name(name);
+    if (json_) {
+      AppendJsonString(value, text_);
     } else {
-      absl::StrAppend(&line, " ", field.name, "=", TextValue(field));
+      absl::StrAppend(&text_, "\"", absl::Utf8SafeCEscape(value), "\"");
     }
   }
-  return line + (json ? "}\n" : "\n");
-}
+  void Number(absl::string_view name, int64_t value) {
+    Name(name);
+    absl::StrAppend(&text_, value);
+  }
+  // With one decimal.
+  void Microseconds(absl::string_view name, absl::Duration duration) {
+    constexpr int64_t kTenth = 100;
+    constexpr int64_t kTenths = 10;
+    const int64_t tenths =
+        (std::max<int64_t>(absl::ToInt64Nanoseconds(duration), 0) +
+         kTenth / 2) /
+        kTenth;
+    Name(name);
+    absl::StrAppend(&text_, tenths / kTenths, ".", tenths % kTenths);
+  }
+  std::string Finish() {
+    text_ += json_ ? "}\n" : "\n";
+    return std::move(text_);
+  }
+
+ private:
+  void Name(absl::string_view name) {
+    if (json_) {
+      absl::StrAppend(&text_, ",\"", name, "\":");
+    } else {
+      absl::StrAppend(&text_, " ", name, "=");
+    }
+  }
+
+  const bool json_;
+  std::string text_;
+};
 
 }  // namespace
 
 void LineLog::Request(const CallRecord& record) const {
-  sink_(Line(format_, "request", FieldsOf(record)));
+  Line line(format_, "request");
+  line.Text("id", record.request_id);
+  line.Text("method", record.method);
+  line.Text("code", absl::StatusCodeToString(record.status.code()));
+  line.Text("variant", record.variant);
+  line.Text("kernel", record.kernel);
+  line.Text("shape", record.shape);
+  line.Microseconds("total_us", record.total);
+  line.Microseconds("receive_us", record.receive);
+  line.Microseconds("queue_us", record.queue);
+  line.Microseconds("compute_us", record.compute);
+  line.Microseconds("send_us", record.send);
+  line.Number("received_bytes", record.received_bytes);
+  line.Number("sent_bytes", record.sent_bytes);
+  if (!record.trace_id.empty()) line.Text("trace", record.trace_id);
+  if (!record.tenant.empty()) line.Text("tenant", record.tenant);
+  if (!record.status.ok()) line.Text("message", record.status.message());
+  sink_(line.Finish());
 }
 
 void LineLog::Event(absl::string_view severity,
                     absl::string_view message) const {
+  Line line(format_, severity);
   if (format_ == LogFormat::kJson) {
-    sink_(Line(format_, severity, {{"message", std::string(message)}}));
-  } else {
-    sink_(absl::StrCat(Timestamp(), " ", severity, " ", message, "\n"));
+    line.Text("message", message);
+    sink_(line.Finish());
+    return;
   }
+  std::string text = line.Finish();
+  text.back() = ' ';
+  sink_(absl::StrCat(text, message, "\n"));
 }
 
 LineLog::Sink LineLog::StandardError() {

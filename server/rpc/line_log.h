@@ -22,6 +22,7 @@ class LineLog {
       : format_(format), sink_(std::move(sink)) {}
 
   void Info(absl::string_view message) const { Event("info", message); }
+  void Warning(absl::string_view message) const { Event("warning", message); }
   void Error(absl::string_view message) const { Event("error", message); }
   void Request(const CallRecord& record) const;
 

@@ -4,6 +4,7 @@
 
 #include "proto/codec/attend_codec.h"
 #include "server/rpc/describe_shape.h"
+#include "server/rpc/layer_lookup.h"
 #include "server/rpc/variant_name.h"
 
 namespace attn {
@@ -36,11 +37,13 @@ absl::StatusOr<v1::PlanResponse> PlanHandler::Handle(
     const v1::PlanRequest& request, CallRecord& record) {
   auto call = DecodePlanRequest(request);
   if (!call.ok()) return call.status();
+  absl::Status found = AppendLayers(layers_, *call);
+  if (!found.ok()) return found;
   record.variant = VariantName(call->spec);
   record.shape = DescribeShape(call->args);
   auto plan = engine_.Plan(call->spec, call->args, call->wanted.Selection(),
                            call->output_dtype, call->kernel);
-  if (!plan.ok()) return plan.status();
+  if (!plan.ok()) return NameLayers(plan.status(), *call);
   record.kernel = (*plan)->kernel;
   return Describe(**plan);
 }

@@ -4,6 +4,7 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "proto/codec/schema.h"
+#include "server/layers/layer_store.h"
 #include "server/rpc/call_record.h"
 
 namespace attn {
@@ -11,8 +12,9 @@ namespace attn {
 // Thread-safe.
 class PlanHandler {
  public:
-  // `engine` must outlive this.
-  explicit PlanHandler(Engine& engine) : engine_(engine) {}
+  // Both must outlive this; `layers` may be null.
+  PlanHandler(Engine& engine, const LayerStore* layers)
+      : engine_(engine), layers_(layers) {}
 
   // Notes variant, shape and kernel in `record`.
   absl::StatusOr<v1::PlanResponse> Handle(const v1::PlanRequest& request,
@@ -20,6 +22,7 @@ class PlanHandler {
 
  private:
   Engine& engine_;
+  const LayerStore* layers_;
 };
 
 }  // namespace attn

@@ -25,23 +25,23 @@ class ResponseBuilder {
   // Bytes of the message, tags included; and with what the engine needs
   // besides, rows and scratch. Saturates instead of overflowing.
   int64_t message_bytes() const { return message_bytes_; }
+  // The part of them that is no tensor's data.
+  int64_t header_bytes() const { return header_bytes_; }
   int64_t booked_bytes() const { return booked_bytes_; }
 
   // Takes the memory. The views live as long as the builder.
   AttentionOutputs Allocate();
 
-  // Statistics that the call asked for, from its rows [B, Hq, Sq].
+  // Statistics that the call asked for, from its rows [B, Hq, Sq], and in the
+  // header's report what those of the heads warn of.
   void AddStatistics(absl::Span<const RowStatistics> rows,
                      v1::AttendResponse& header) const;
   // The tensors; call once, after the engine is done.
   std::vector<ResponseTensor> TakeTensors() { return std::move(tensors_); }
 
  private:
+  void AddTensors(const Problem& problem, bool bshd);
   void Add(int field, DType dtype, Shape shape, bool bshd);
-  void AddRowStatistics(absl::Span<const RowStatistics> rows,
-                        v1::RowStatistics& message) const;
-  void AddHeadStatistics(absl::Span<const RowStatistics> rows,
-                         v1::AttendResponse& header) const;
 
   AttentionShape shape_;
   // F32, or F64 in a double call: lse, scores and row statistics.
@@ -49,6 +49,7 @@ class ResponseBuilder {
   WantedOutputs wanted_;
   std::vector<ResponseTensor> tensors_;
   int64_t message_bytes_ = 0;
+  int64_t header_bytes_ = 0;
   int64_t booked_bytes_ = 0;
 };
 

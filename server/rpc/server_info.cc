@@ -1,5 +1,8 @@
 #include "server/rpc/server_info.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "engine/core/dtype.h"
 #include "engine/engine.h"
 #include "grpcpp/grpcpp.h"
@@ -25,12 +28,19 @@ void AddStages(v1::GetServerInfoResponse& response) {
   }
 }
 
+// "AVX2 (class avx2, capped: avx2)"
+std::string DescribeIsa(IsaCap cap) {
+  return absl::StrCat(
+      IsaName(), " (class ", CpuClassName(),
+      cap == IsaCap::kNative ? "" : absl::StrCat(", capped: ", Name(cap)), ")");
+}
+
 }  // namespace
 
 v1::GetServerInfoResponse DescribeServer(const ServerFacts& facts) {
   v1::GetServerInfoResponse response;
   response.set_version(ATTN_VERSION);
-  response.set_isa(IsaName());
+  response.set_isa(DescribeIsa(facts.max_isa));
   response.set_onednn_version(OneDnnVersion());
   response.set_grpc_version(grpc::Version());
   response.set_cpu_quota_cores(facts.quota.cores);

@@ -1,6 +1,7 @@
 // GetServerInfo: what this server is and what it accepts.
 #pragma once
 
+#include "engine/core/isa_cap.h"
 #include "engine/runtime/cpu_quota.h"
 #include "proto/codec/schema.h"
 
@@ -10,6 +11,7 @@ namespace attn {
 struct ServerFacts {
   CpuQuota quota;
   int compute_threads = 0;
+  IsaCap max_isa = IsaCap::kNative;
   v1::Limits limits;
 };
 

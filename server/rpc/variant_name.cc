@@ -10,40 +10,43 @@ namespace {
 
 // One name for each member of the spec's variants, in their order.
 constexpr std::array<const char*, std::variant_size_v<ScoreSpec>> kScores = {
-    "dot"};
+    "dot", "bilinear", "additive", "concat", "trilinear", "cosine", "distance"};
 constexpr std::array<const char*, std::variant_size_v<NormalizerSpec>>
-    kNormalizers = {"softmax"};
-constexpr std::array<const char*, std::variant_size_v<BiasSpec>> kBiases = {
-    "_bias", "_alibi"};
-constexpr std::array<const char*, std::variant_size_v<MaskSpec>> kMasks = {
-    "_causal", "_window", "_mask"};
+    kNormalizers = {"softmax", "softmax_plus", "sparsemax", "entmax",
+                    "sigmoid", "relu",         "divisive",  "hard",
+                    "local",   "identity",     "linear"};
 
-// Ranks of the members: the highest of a spec names it.
-constexpr std::array<int, std::variant_size_v<BiasSpec>> kBiasRanks = {1, 2};
-constexpr std::array<int, std::variant_size_v<MaskSpec>> kMaskRanks = {2, 3, 1};
+// Members that serve alike share a name, so that the label stays bounded. Of
+// the names of a spec's members the last of these lists is shown.
+constexpr std::array<const char*, 4> kBiasNames = {"", "_bias", "_relative",
+                                                   "_alibi"};
+constexpr std::array<const char*, 4> kMaskNames = {"", "_mask", "_causal",
+                                                   "_window"};
+// Of each member, where its name is in the list.
+constexpr std::array<size_t, std::variant_size_v<BiasSpec>> kBiasRanks = {
+    1, 3, 2, 2, 2, 1};
+constexpr std::array<size_t, std::variant_size_v<MaskSpec::variant>>
+    kMaskRanks = {2, 3, 1, 2, 1, 1, 1, 3, 3, 3, 1, 3, 3, 1, 1};
 
 template <typename Members, typename Names, typename Ranks>
 std::string MostTelling(const Members& members, const Names& names,
                         const Ranks& ranks) {
-  int best = 0;
-  std::string name;
+  size_t best = 0;
   for (const auto& member : members) {
-    if (ranks[member.index()] <= best) continue;
-    best = ranks[member.index()];
-    name = names[member.index()];
+    best = std::max(best, ranks[member.index()]);
   }
-  return name;
+  return names[best];
 }
 
 std::string Base(size_t score, size_t normalizer) {
   return std::string(kScores[score]) + "_" + kNormalizers[normalizer];
 }
 
-// Each name as it is, and with each suffix.
+// Each name with each suffix, one of which is empty.
 template <typename Suffixes>
 std::vector<std::string> WithEachSuffix(const std::vector<std::string>& names,
                                         const Suffixes& suffixes) {
-  std::vector<std::string> result = names;
+  std::vector<std::string> result;
   for (const std::string& name : names) {
     for (const char* suffix : suffixes) result.push_back(name + suffix);
   }
@@ -54,8 +57,15 @@ std::vector<std::string> WithEachSuffix(const std::vector<std::string>& names,
 
 std::string VariantName(const AttentionSpec& spec) {
   return Base(spec.score.index(), spec.normalizer.index()) +
-         MostTelling(spec.biases, kBiases, kBiasRanks) +
-         MostTelling(spec.masks, kMasks, kMaskRanks);
+         MostTelling(spec.biases, kBiasNames, kBiasRanks) +
+         MostTelling(spec.masks, kMaskNames, kMaskRanks);
+}
+
+std::vector<std::string> CommonVariantNames() {
+  const size_t dot = ScoreSpec(DotScore{}).index();
+  const size_t softmax = NormalizerSpec(SoftmaxNormalizer{}).index();
+  return WithEachSuffix(WithEachSuffix({Base(dot, softmax)}, kBiasNames),
+                        kMaskNames);
 }
 
 std::vector<std::string> AllVariantNames() {
@@ -66,8 +76,8 @@ std::vector<std::string> AllVariantNames() {
       names.push_back(Base(score, normalizer));
     }
   }
-  names = WithEachSuffix(names, kBiases);
-  return WithEachSuffix(names, kMasks);
+  names = WithEachSuffix(names, kBiasNames);
+  return WithEachSuffix(names, kMaskNames);
 }
 
 }  // namespace attn

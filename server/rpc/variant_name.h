@@ -16,6 +16,10 @@ inline constexpr char kNoVariant[] = "none";
 // several biases or masks, the most telling one names it.
 std::string VariantName(const AttentionSpec& spec);
 
+// The names of scaled dot-product attention under softmax: what most servers
+// serve.
+std::vector<std::string> CommonVariantNames();
+
 // Every name that VariantName() can give.
 std::vector<std::string> AllVariantNames();
 

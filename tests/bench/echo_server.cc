@@ -1,9 +1,11 @@
-// A bare gRPC server: takes bytes and gives bytes back, by the same API that
-// attn-server uses. What a call costs if nothing is computed.
+// A bare gRPC server: takes bytes and gives bytes back, by the same raw
+// callback method as attn-server. What a call costs if nothing is read and
+// nothing is computed.
 //
-//   attn-echo-server ADDRESS RESPONSE_BYTES
+//   attn-echo-server RESPONSE_BYTES ADDRESS...
 //
-// Each answer is the request's first RESPONSE_BYTES bytes.
+// Answers AttentionService.Attend with the request's first RESPONSE_BYTES
+// bytes, by reference, and with zeros beyond them.
 #include <pthread.h>
 
 #include <algorithm>
@@ -14,64 +16,55 @@
 #include <string>
 #include <vector>
 
-#include "grpcpp/generic/async_generic_service.h"
+#include "attention/v1/attention.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "tests/bench/keep_memory.h"
 
 namespace attn {
 namespace {
 
-grpc::ByteBuffer Head(const grpc::ByteBuffer& message, size_t size) {
-  std::vector<grpc::Slice> slices;
-  if (!message.Dump(&slices).ok()) return {};
-  std::vector<grpc::Slice> head;
-  for (const grpc::Slice& slice : slices) {
-    if (size == 0) break;
-    const size_t taken = std::min(size, slice.size());
-    head.push_back(taken == slice.size() ? slice : slice.sub(0, taken));
-    size -= taken;
-  }
-  return {head.data(), head.size()};
-}
+namespace v1 = ::attention::v1;
 
-// One call. Deletes itself.
-class EchoReactor : public grpc::ServerGenericBidiReactor {
- public:
-  explicit EchoReactor(size_t response_bytes)
-      : response_bytes_(response_bytes) {
-    StartRead(&request_);
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) {
-      Finish(grpc::Status(grpc::StatusCode::INTERNAL, "no request"));
-      return;
-    }
-    response_ = Head(request_, response_bytes_);
-    StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);
-  }
-  void OnDone() override { delete this; }
-
- private:
-  const size_t response_bytes_;
-  grpc::ByteBuffer request_;
-  grpc::ByteBuffer response_;
-};
-
-class EchoService : public grpc::CallbackGenericService {
+class EchoService final
+    : public v1::AttentionService::WithRawCallbackMethod_Attend<
+          v1::AttentionService::Service> {
  public:
   explicit EchoService(size_t response_bytes)
-      : response_bytes_(response_bytes) {}
+      : response_bytes_(response_bytes), zeros_(response_bytes) {}
 
-  grpc::ServerGenericBidiReactor* CreateReactor(
-      grpc::GenericCallbackServerContext*) override {
-    return new EchoReactor(response_bytes_);
+  grpc::ServerUnaryReactor* Attend(grpc::CallbackServerContext* call,
+                                   const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override {
+    *response = Answer(*request);
+    grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
   }
 
  private:
+  grpc::ByteBuffer Answer(const grpc::ByteBuffer& request) const {
+    std::vector<grpc::Slice> slices;
+    if (!request.Dump(&slices).ok()) return {};
+    std::vector<grpc::Slice> head;
+    size_t missing = response_bytes_;
+    for (const grpc::Slice& slice : slices) {
+      if (missing == 0) break;
+      const size_t taken = std::min(missing, slice.size());
+      head.push_back(taken == slice.size() ? slice : slice.sub(0, taken));
+      missing -= taken;
+    }
+    if (missing > 0) {
+      head.emplace_back(zeros_.data(), missing, grpc::Slice::STATIC_SLICE);
+    }
+    return {head.data(), head.size()};
+  }
+
   const size_t response_bytes_;
+  const std::vector<char> zeros_;
 };
 
-int Serve(const char* address, size_t response_bytes) {
+int Serve(size_t response_bytes, const std::vector<std::string>& addresses) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -80,9 +73,11 @@ int Serve(const char* address, size_t response_bytes) {
   EchoService service(response_bytes);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+  for (const std::string& address : addresses) {
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+  }
   builder.SetMaxReceiveMessageSize(-1);
-  builder.RegisterCallbackGenericService(&service);
+  builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return 1;
   int signal = 0;
@@ -95,9 +90,11 @@ int Serve(const char* address, size_t response_bytes) {
 }  // namespace attn
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fputs("usage: attn-echo-server ADDRESS RESPONSE_BYTES\n", stderr);
+  if (argc < 3) {
+    std::fputs("usage: attn-echo-server RESPONSE_BYTES ADDRESS...\n", stderr);
     return 2;
   }
-  return attn::Serve(argv[1], std::strtoull(argv[2], nullptr, 10));
+  attn::KeepFreedMemory();
+  return attn::Serve(std::strtoull(argv[1], nullptr, 10),
+                     std::vector<std::string>(argv + 2, argv + argc));
 }

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "client/library/health_message.h"
-#include "client/load/hdr_histogram.h"
 
 namespace attn {
 namespace {
@@ -19,17 +18,29 @@ constexpr double kNanosPerMicro = 1e3;
 
 }  // namespace
 
-double MedianMicros(int calls, const std::function<void()>& run) {
+HdrHistogram TimesFor(double seconds, const std::function<void()>& run) {
   for (int i = 0; i < kUnmeasured; ++i) run();
   HdrHistogram times;
-  for (int i = 0; i < calls; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  auto start = std::chrono::steady_clock::now();
+  do {
     run();
-    times.Record(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now() - start)
-            .count());
-  }
-  return static_cast<double>(times.ValueAtPercentile(50)) / kNanosPerMicro;
+    const auto now = std::chrono::steady_clock::now();
+    times.Record(std::chrono::nanoseconds(now - start).count());
+    start = now;
+  } while (start < end);
+  return times;
+}
+
+double MicrosAt(const HdrHistogram& times, double percentile) {
+  return static_cast<double>(times.ValueAtPercentile(percentile)) /
+         kNanosPerMicro;
+}
+
+double MedianMicros(double seconds, const std::function<void()>& run) {
+  constexpr double kMedian = 50;
+  return MicrosAt(TimesFor(seconds, run), kMedian);
 }
 
 std::function<void()> RemoteCall(const RawChannel& channel, const char* method,

@@ -5,11 +5,18 @@
 #include <string>
 
 #include "client/library/raw_call.h"
+#include "client/load/hdr_histogram.h"
 
 namespace attn {
 
-// The median time of `calls` runs in microseconds, after a few unmeasured.
-double MedianMicros(int calls, const std::function<void()>& run);
+// Times of runs in nanoseconds for that long, after a few unmeasured; one at
+// least.
+HdrHistogram TimesFor(double seconds, const std::function<void()>& run);
+
+// In microseconds.
+double MicrosAt(const HdrHistogram& times, double percentile);
+// The median of TimesFor().
+double MedianMicros(double seconds, const std::function<void()>& run);
 
 // A call that waits for its answer. Throws if it fails, so that the servers
 // beside it are stopped on the way out.

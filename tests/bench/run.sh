@@ -1,35 +1,55 @@
 #!/bin/sh
 # Builds a release with its benchmarks, runs them and prints the figures.
 #
-#   tests/bench/run.sh [--json] [--build-time] [--image NAME]
+#   tests/bench/run.sh [option...]
 #
-#   --json        the serving figures as JSON
-#   --build-time  time a clean build of server and client too
-#   --image NAME  print the size of that image (podman, buildah or docker)
+#   --rows LIST         only these rows of serving, and no kernels: tiny,
+#                       transport,large,prefill,lone,fill,first,torch,start
+#   --rounds N          rounds of each row (9)
+#   --seconds S         length of one measurement (0.4)
+#   --json FILE         the serving figures as JSON too
+#   --markdown          those with goals as a table for README.md too
+#   --attn-server FILE  this server in place of the one that is built
+#   --build-time        time a clean build of server and client too
+#   --image NAME        print the size of that image (podman, buildah or docker)
 #
-# BUILD_DIR: where to build (build/bench).
+# BUILD_DIR: where to build (build/bench). PEERS_ROOT: the root that
+# peers/setup.sh makes (~/.cache/attn-peers); without one the row `torch` is left
+# out, and the output says so.
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${BUILD_DIR:-$root/build/bench}
-json=
+peers=${PEERS_ROOT:-$HOME/.cache/attn-peers}
+kernels=yes
 build_time=no
 image=
 
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,19s/^# \{0,1\}//p' "$0"; }
 
-while [ $# -gt 0 ]; do
-  case $1 in
-    --json) json=--json ;;
-    --build-time) build_time=yes ;;
-    --image)
-      [ $# -ge 2 ] || { usage >&2; exit 2; }
-      image=$2
-      shift ;;
-    -h | --help) usage; exit 0 ;;
-    *) echo "run.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
-  esac
+# What attn-serving-bench is told comes last in "$@", behind what is still to
+# be read.
+left=$#
+while [ "$left" -gt 0 ]; do
+  option=$1
   shift
+  left=$((left - 1))
+  case $option in
+    --rows | --rounds | --seconds | --json | --attn-server | --image)
+      [ "$left" -ge 1 ] || { usage >&2; exit 2; }
+      value=$1
+      shift
+      left=$((left - 1))
+      case $option in
+        --image) image=$value ;;
+        *) set -- "$@" "$option" "$value" ;;
+      esac
+      [ "$option" != --rows ] || kernels=no ;;
+    --markdown) set -- "$@" --markdown ;;
+    --build-time) build_time=yes ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "run.sh: unknown option $option" >&2; usage >&2; exit 2 ;;
+  esac
 done
 
 configure() {
@@ -65,13 +85,12 @@ configure "$build" ON
 ninja -C "$build" attn-server attn-echo-server attn-serving-bench \
   attn-kernels-bench >&2
 
-if [ -z "$json" ]; then
+if [ $kernels = yes ]; then
   echo "== kernels in process"
   "$build/bin/attn-kernels-bench"
   echo
-  echo "== serving"
 fi
-"$build/bin/attn-serving-bench" --bin "$build/bin" $json
+"$build/bin/attn-serving-bench" --peers-root "$peers" "$@"
 
 if [ $build_time = yes ]; then
   echo "clean build of server and client: $(clean_build_seconds) s" \

@@ -21,4 +21,13 @@ double MedianRatio(const std::vector<double>& a, const std::vector<double>& b) {
   return Median(std::move(ratios));
 }
 
+double MedianDifference(const std::vector<double>& a,
+                        const std::vector<double>& b) {
+  std::vector<double> differences;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    differences.push_back(a[i] - b[i]);
+  }
+  return Median(std::move(differences));
+}
+
 }  // namespace attn

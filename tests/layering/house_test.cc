@@ -85,6 +85,25 @@ TEST(House, NoTwoHeadersDefineATypeOfTheSameName) {
   EXPECT_GT(defined_in.size(), 100U);  // the pattern matches what it should
 }
 
+// It proves that the header compiles alone.
+TEST(House, EverySourceIncludesItsOwnHeaderFirst) {
+  int proven = 0;
+  for (const char* top : {"engine", "proto", "server", "client"}) {
+    for (const std::string& file : SourceFiles(ATTN_SOURCE_DIR, top)) {
+      const fs::path own = fs::path(file).replace_extension(".h");
+      if (fs::path(file).extension() != ".cc" ||
+          !fs::exists(fs::path(ATTN_SOURCE_DIR) / own)) {
+        continue;
+      }
+      const std::vector<Include> includes = ScanFile(ATTN_SOURCE_DIR, file);
+      ASSERT_FALSE(includes.empty()) << file;
+      EXPECT_EQ(includes.front().target, own.string()) << file;
+      ++proven;
+    }
+  }
+  EXPECT_GT(proven, 100);  // they are really read
+}
+
 TEST(House, EveryHeaderIsGuardedByPragmaOnce) {
   for (const char* top : {"engine", "proto", "server", "client", "tests"}) {
     for (const std::string& file : SourceFiles(ATTN_SOURCE_DIR, top)) {

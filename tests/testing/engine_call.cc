@@ -65,7 +65,8 @@ std::vector<double> Flatten(const std::vector<RowStatistics>& rows) {
     all.insert(all.end(), {row.lse, row.entropy, row.peak_weight,
                            static_cast<double>(row.top_key),
                            static_cast<double>(row.visible_keys), row.logit_min,
-                           row.logit_max});
+                           row.logit_max, row.logit_mean, row.logit_std,
+                           row.contribution});
   }
   return all;
 }
@@ -134,7 +135,7 @@ class OutputMemory {
 
 AttentionSpec SpecOf(const oracle::Case& call) {
   AttentionSpec spec;
-  spec.score = DotScore{call.scale};
+  spec.score = DotScore{.scale = call.scale, .learned_scale = {}};
   spec.softcap = call.softcap;
   spec.temperatures = call.temperatures;
   uint32_t input = 0;
@@ -234,11 +235,11 @@ void RoundTo(DType dtype, oracle::Case& call) {
 EngineCall::EngineCall(const oracle::Case& call, const CallOptions& options)
     : options_(options),
       shape_{call.batch,     call.q_heads, call.kv_heads, call.q_length,
-             call.kv_length, call.qk_dim,  call.v_dim},
+             call.kv_length, call.qk_dim,  call.qk_dim,   call.v_dim},
       spec_(SpecOf(call)) {
   const AttentionShape& s = shape_;
-  args_.q = StoreHeads(call.q, {s.batch, s.q_heads, s.q_length, s.qk_dim});
-  args_.k = StoreHeads(call.k, {s.batch, s.kv_heads, s.kv_length, s.qk_dim});
+  args_.q = StoreHeads(call.q, {s.batch, s.q_heads, s.q_length, s.q_dim});
+  args_.k = StoreHeads(call.k, {s.batch, s.kv_heads, s.kv_length, s.k_dim});
   args_.v = StoreHeads(call.v, {s.batch, s.kv_heads, s.kv_length, s.v_dim});
   const DType bias = options.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   for (const oracle::Tensor& tensor : call.dense_biases) {
@@ -293,7 +294,8 @@ OutputSelection EngineCall::Selection() const {
   return {.output = true,
           .logits = options_.scores,
           .masked_logits = options_.scores,
-          .weights = options_.scores};
+          .weights = options_.scores,
+          .statistics = options_.statistics};
 }
 
 absl::StatusOr<Problem> EngineCall::MakeProblem() const {
@@ -315,11 +317,14 @@ Outcome EngineCall::RunBackwards(const Kernel& kernel) const {
   std::memset(scratch.data(), 0xFF, scratch.size());
   CallCounters counters;
   KernelCall call;
+  call.problem = &*problem;
   call.args = &args_;
   call.outputs = memory.outputs();
   call.row_statistics = outcome.rows.data();
   call.scratch = scratch.data();
   call.counters = &counters;
+  const std::unique_ptr<const CallState> state = execution->Begin(call);
+  call.state = state.get();
 
   OnWorker([&](Arena& arena) { RunAllJobs(*execution, call, arena); });
   memory.ReadInto(outcome);
@@ -330,14 +335,16 @@ Outcome EngineCall::RunBackwards(const Kernel& kernel) const {
   return outcome;
 }
 
-Outcome EngineCall::Run(Engine& engine, const std::string& kernel) const {
+template <typename RunPlan>
+Outcome EngineCall::RunWith(Engine& engine, const std::string& kernel,
+                            RunPlan run) const {
   const auto plan =
       engine.Plan(spec_, args_, Selection(), options_.output_dtype, kernel);
   EXPECT_TRUE(plan.ok()) << plan.status();
   Outcome outcome;
   if (!plan.ok()) return outcome;
   const OutputMemory memory(shape_, options_);
-  CallReport report = engine.Run(*plan, args_, memory.outputs());
+  CallReport report = run(*plan, memory.outputs());
   EXPECT_TRUE(report.status.ok()) << report.status;
   memory.ReadInto(outcome);
   outcome.rows = std::move(report.row_statistics);
@@ -346,6 +353,23 @@ Outcome EngineCall::Run(Engine& engine, const std::string& kernel) const {
   outcome.nonfinite_v = report.nonfinite_v;
   outcome.nonfinite_outputs = report.nonfinite_outputs;
   return outcome;
+}
+
+Outcome EngineCall::Run(Engine& engine, const std::string& kernel) const {
+  const Cancellation never(Clock::Monotonic(), absl::InfiniteFuture());
+  return RunWith(engine, kernel, [&](const auto& plan, const auto& outputs) {
+    std::promise<CallReport> report;
+    engine.Submit(plan, args_, outputs, never,
+                  [&](CallReport r) { report.set_value(std::move(r)); });
+    return report.get_future().get();
+  });
+}
+
+Outcome EngineCall::RunAndWait(Engine& engine,
+                               const std::string& kernel) const {
+  return RunWith(engine, kernel, [&](const auto& plan, const auto& outputs) {
+    return engine.Run(plan, args_, outputs);
+  });
 }
 
 }  // namespace attn::testing

@@ -32,6 +32,8 @@ struct CallOptions {
   Layout layout = Layout::kBhsd;
   // Ask for logits, masked logits and weights too.
   bool scores = true;
+  // And for moments of the logits.
+  bool statistics = true;
 };
 
 // What a run left behind. Memory that it did not write reads as NaN.
@@ -68,6 +70,8 @@ class EngineCall {
   Outcome RunBackwards(const Kernel& kernel) const;
   // By the engine's own workers, with the kernel of that name.
   Outcome Run(Engine& engine, const std::string& kernel) const;
+  // As Engine::Run() does it: a small call by the calling thread.
+  Outcome RunAndWait(Engine& engine, const std::string& kernel) const;
 
  private:
   using Bytes = std::vector<std::byte>;
@@ -75,6 +79,8 @@ class EngineCall {
   TensorView Store(const std::vector<double>& values, Shape shape, DType dtype);
   TensorView StoreHeads(const std::vector<double>& values, const Shape& shape);
   OutputSelection Selection() const;
+  template <typename RunPlan>
+  Outcome RunWith(Engine& engine, const std::string& kernel, RunPlan run) const;
 
   CallOptions options_;
   AttentionShape shape_;

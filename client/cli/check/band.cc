@@ -25,7 +25,8 @@ HostTensor DenseBand(const CaseBand& band, const ServiceCall& call) {
     for (int64_t i = 0; i < call.q_length(); ++i) {
       for (int64_t j = 0; j < call.kv_length(); ++j, ++at) {
         const int64_t distance = j - (i + offset);
-        const bool after = !band.left.has_value() || distance >= -*band.left;
+        const bool after =
+            !band.left.has_value() || distance >= -*band.left || j < band.sinks;
         const bool before = !band.right.has_value() || distance <= *band.right;
         mask.Set(at, after && before ? 1 : 0);
       }
@@ -44,10 +45,39 @@ std::vector<int64_t> BottomRightOffsets(const ServiceCall& call) {
   return offsets;
 }
 
+namespace {
+
+// j < sinks or p - left <= j; and j <= p + right.
+void AddWithSinks(const CaseBand& band, Alignment alignment,
+                  ServiceCall& call) {
+  if (band.right == 0) {
+    call.spec.masks.emplace_back(StreamingMask{
+        .sinks = band.sinks, .left = *band.left, .alignment = alignment});
+    return;
+  }
+  HostTensor first(DType::kBool, Shape{call.kv_length()});
+  for (int64_t j = 0; j < call.kv_length(); ++j) {
+    first.Set(j, j < band.sinks ? 1 : 0);
+  }
+  AnyOfMask either;
+  either.masks = {
+      WindowMask{
+          .left = band.left, .right = std::nullopt, .alignment = alignment},
+      DenseMask{.input = call.AddInput(std::move(first))}};
+  call.spec.masks.emplace_back(std::move(either));
+  if (!band.right.has_value()) return;
+  call.spec.masks.emplace_back(WindowMask{
+      .left = std::nullopt, .right = band.right, .alignment = alignment});
+}
+
+}  // namespace
+
 void AddBand(const CaseBand& band, ServiceCall& call) {
   const std::optional<Alignment> alignment = AlignmentOf(band, call);
   if (!alignment.has_value()) {
     call.AddMask(DenseBand(band, call));
+  } else if (band.sinks > 0 && band.left.has_value()) {
+    AddWithSinks(band, *alignment, call);
   } else if (!band.left.has_value() && band.right == 0) {
     call.spec.masks.emplace_back(CausalMask{.alignment = *alignment});
   } else {

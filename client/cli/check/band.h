@@ -10,10 +10,12 @@
 namespace attn {
 
 // Key j is visible to query i of batch entry b if
-// i + offsets[b] - left <= j <= i + offsets[b] + right; absent: unbounded.
+// i + offsets[b] - left <= j <= i + offsets[b] + right; absent: unbounded. The
+// first `sinks` keys are visible left of the band too.
 struct CaseBand {
   std::optional<int64_t> left;
   std::optional<int64_t> right;
+  int64_t sinks = 0;
   // One for each batch entry.
   std::vector<int64_t> offsets;
 };
@@ -21,9 +23,9 @@ struct CaseBand {
 // kv_length(b) - Sq, for every batch entry.
 std::vector<int64_t> BottomRightOffsets(const ServiceCall& call);
 
-// Adds the band to the call, as a causal or window mask if one of the wire's
-// alignments says it, otherwise as a dense mask. The call has its q, k and
-// kv_lengths by then.
+// Adds the band to the call, as a causal, window or streaming mask if one of
+// the wire's alignments says it, otherwise as a dense mask. The call has its q,
+// k and kv_lengths by then.
 void AddBand(const CaseBand& band, ServiceCall& call);
 
 }  // namespace attn

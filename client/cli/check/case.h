@@ -26,6 +26,11 @@ struct Case {
   bool HasInput(const std::string& input) const {
     return inputs.contains(input);
   }
+  // Null if the case does not have it.
+  const HostTensor* Input(const std::string& input) const {
+    const auto found = inputs.find(input);
+    return found == inputs.end() ? nullptr : &found->second;
+  }
   // "family/name"
   std::string Title() const { return family + "/" + name; }
 };

@@ -8,10 +8,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/check/attention_gradients.h"
+#include "client/cli/check/attention_params.h"
 #include "client/cli/check/handlers.h"
 #include "client/cli/check/mask_params.h"
+#include "client/cli/check/output_layer.h"
 #include "client/cli/check/tensor_ops.h"
-#include "client/io/json_tensor.h"
+#include "client/cli/check/transformed_rows.h"
 
 namespace attn {
 namespace {
@@ -20,173 +23,31 @@ using nlohmann::json;
 
 constexpr double kLn2 = 0.693147180559945309417;
 
-// ------------------------------------------------------------- parameters
-
-absl::Status Ignore(const json& /*value*/, ServiceCall& /*call*/) {
-  return absl::OkStatus();
-}
-
-absl::Status ApplyScore(const json& score, ServiceCall& call) {
-  const std::string kind = score.value("kind", "scaled_dot");
-  if (kind != "scaled_dot" && kind != "dot") {
-    return Skip(absl::StrCat("score ", kind));
-  }
-  DotScore dot;
-  if (kind == "dot") dot.scale = 1;
-  if (score.contains("scale")) {
-    const auto scale = NumberFromJson(score["scale"]);
-    if (!scale.ok()) return scale.status();
-    dot.scale = *scale;
-  }
-  call.spec.score = dot;
-  return absl::OkStatus();
-}
-
-absl::Status ApplyNormalizer(const json& normalizer, ServiceCall& /*call*/) {
-  const std::string kind = normalizer.value("kind", "softmax");
-  if (kind != "softmax") return Skip(absl::StrCat("normalizer ", kind));
-  for (const auto& [key, value] : normalizer.items()) {
-    if (key == "kind" || (key == "alpha" && value == 1.0)) continue;
-    return Skip(absl::StrCat("softmax with ", key));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ApplySoftcap(const json& softcap, ServiceCall& call) {
-  const auto cap = NumberFromJson(softcap);
-  if (!cap.ok()) return cap.status();
-  if (*cap != 0) call.spec.softcap = *cap;
-  return absl::OkStatus();
-}
-
-absl::Status ApplyTemperature(const json& temperature, ServiceCall& call) {
-  const auto value = NumberFromJson(temperature);
-  if (!value.ok()) return value.status();
-  call.spec.temperatures = {*value};
-  return absl::OkStatus();
-}
-
-absl::Status ApplyKvLens(const json& lengths, ServiceCall& call) {
-  auto integers = Integers(lengths);
-  if (!integers.ok()) return integers.status();
-  call.kv_lengths = *std::move(integers);
-  return absl::OkStatus();
-}
-
-// Dense biases come as the input `bias`; here they are only words.
-absl::Status ApplyBias(const json& bias, ServiceCall& call) {
-  const json kind = bias.is_object() ? bias.value("kind", json()) : bias;
-  const std::string name = kind.is_string() ? kind.get<std::string>() : "?";
-  if (name == "alibi") {
-    call.spec.biases.emplace_back(AlibiBias{});
-    return absl::OkStatus();
-  }
-  if (absl::StartsWith(name, "dense")) return absl::OkStatus();
-  return Skip(name == "t5" ? "T5 biases" : absl::StrCat("bias ", name));
-}
-
-absl::Status ApplyStorage(const json& storage, ServiceCall& call) {
-  if (storage == "bfloat16") {
-    call.storage = DType::kBF16;
-  } else if (storage == "float16") {
-    call.storage = DType::kF16;
-  } else {
-    return Skip(absl::StrCat("storage ", storage.dump()));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SkipSink(const json& /*value*/, ServiceCall& /*call*/) {
-  return Skip("sink logits");
-}
-absl::Status SkipDropout(const json& /*value*/, ServiceCall& /*call*/) {
-  return Skip("dropout");
-}
-absl::Status SkipSparsity(const json& /*value*/, ServiceCall& /*call*/) {
-  return Skip("sparsity (top-k, threshold)");
-}
-absl::Status SkipQuantized(const json& /*value*/, ServiceCall& /*call*/) {
-  return Skip("int8 keys and values");
-}
-absl::Status SkipQkNorm(const json& /*value*/, ServiceCall& /*call*/) {
-  return Skip("normalised q and k");
-}
-absl::Status SkipOutputLayer(const json& /*value*/, ServiceCall& /*call*/) {
-  return Skip("an output projection");
-}
-
-struct ParamRow {
-  const char* name;
-  absl::Status (*apply)(const json& value, ServiceCall& call);
-};
-
-// In order: kv_lens moves the diagonals of masks.
-constexpr ParamRow kParams[] = {
-    {"score", ApplyScore},
-    {"normalizer", ApplyNormalizer},
-    {"softcap", ApplySoftcap},
-    {"temperature", ApplyTemperature},
-    {"bias", ApplyBias},
-    {"storage", ApplyStorage},
-    {"sink", SkipSink},
-    {"dropout", SkipDropout},
-    {"sparsity", SkipSparsity},
-    {"kv_quant", SkipQuantized},
-    {"qk_norm", SkipQkNorm},
-    {"output", SkipOutputLayer},
-    {"kv_lens", ApplyKvLens},
-    {"mask", ApplyMask},
-    // Words, or what the shapes say already.
-    {"layout", Ignore},
-    {"heads", Ignore},
-    {"gqa_mapping", Ignore},
-    {"order", Ignore},
-    {"note", Ignore},
-    {"reason", Ignore},
-    {"q_lens_note", Ignore},
-    {"fully_masked", Ignore},
-    {"d_k", Ignore},
-    {"d_v", Ignore},
-    {"Sq", Ignore},
-    {"Sk", Ignore},
-    {"H", Ignore},
-};
-
-absl::Status ApplyParams(const json& params, ServiceCall& call) {
-  std::set<std::string> known;
-  for (const ParamRow& row : kParams) {
-    known.insert(row.name);
-    if (!params.contains(row.name) || params[row.name].is_null()) continue;
-    absl::Status status = row.apply(params[row.name], call);
-    if (!status.ok()) return status;
-  }
-  for (const auto& [key, value] : params.items()) {
-    if (!known.contains(key) && !value.is_null()) {
-      return Skip(absl::StrCat("parameter ", key));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // ----------------------------------------------------------------- inputs
 
 // Inputs that are read elsewhere, or are cotangents.
-constexpr const char* kKnownInputs[] = {"q",    "k",     "v",     "bias",
-                                        "mask", "seg_q", "seg_k", "key_mask",
-                                        "dout", "dlse"};
+constexpr const char* kKnownInputs[] = {
+    // Tensors and masks.
+    "q", "k", "v", "k_int8", "v_int8", "k_scale", "v_scale", "bias", "mask",
+    "seg_q", "seg_k", "key_mask", "dout", "dlse", "block_layout",
+    "dropout_keep", "sink", "table",
+    // Weights of scores, transforms and the output layer.
+    "w", "wq", "wk", "va", "q_gain", "k_gain", "linear_in_weight",
+    "linear_query_weight", "linear_query_bias", "linear_context_weight",
+    "v_weight", "linear_out_weight", "linear_out_bias"};
 
-// [B, H, S, D] whatever the case's layout.
+// [B, H, S, D] whatever the case's layout: without a head axis, one head.
 absl::StatusOr<HostTensor> ToStandard(const HostTensor& tensor,
                                       const std::string& layout) {
   const Shape& shape = tensor.shape();
-  if (layout.empty() && shape.rank() == 4) {
-    return HostTensor::Copy(tensor.view());
-  }
+  const bool plain = layout.empty();
+  if (plain && shape.rank() == 4) return HostTensor::Copy(tensor.view());
   if (layout == "BSHD" && shape.rank() == 4) return SwapHeads(tensor);
-  if (absl::StartsWith(layout, "BSD (single head)") && shape.rank() == 3) {
+  if ((plain || absl::StartsWith(layout, "BSD (single head)")) &&
+      shape.rank() == 3) {
     return Reshaped(tensor, Shape{shape[0], 1, shape[1], shape[2]});
   }
-  if (layout == "SD" && shape.rank() == 2) {
+  if ((plain || layout == "SD") && shape.rank() == 2) {
     return Reshaped(tensor, Shape{1, 1, shape[0], shape[1]});
   }
   return Skip(absl::StrCat("layout ", layout, " of rank ", shape.rank()));
@@ -201,8 +62,31 @@ HostTensor EmptyTensor(const Case& tested, const char* length,
                                        params.value(width, int64_t{0})});
 }
 
-absl::Status ReadTensors(const Case& tested, ServiceCall& call) {
+// Absent but for what a case leaves out: v where the values are the keys, and
+// v where only scores or weights are asked for.
+absl::StatusOr<HostTensor> ReadTensor(const Case& tested, const char* name,
+                                      const char* length, const char* width) {
   const std::string layout = tested.params.value("layout", "");
+  if (const HostTensor* found = tested.Input(name); found != nullptr) {
+    return ToStandard(*found, layout);
+  }
+  const HostTensor* quantized = tested.Input(absl::StrCat(name, "_int8"));
+  if (quantized != nullptr) return ToStandard(*quantized, layout);
+  if (tested.params.contains(length)) {
+    return EmptyTensor(tested, length, width);
+  }
+  const HostTensor* keys = tested.Input("k");
+  if (name != std::string("v") || keys == nullptr) {
+    return Skip(absl::StrCat("a case without ", name));
+  }
+  if (absl::EndsWith(layout, "values = keys = mem") ||
+      !tested.outputs.contains("out")) {
+    return ToStandard(*keys, layout);
+  }
+  return Skip("a case without v");
+}
+
+absl::Status ReadTensors(const Case& tested, ServiceCall& call) {
   const struct {
     const char* name;
     HostTensor* target;
@@ -212,15 +96,7 @@ absl::Status ReadTensors(const Case& tested, ServiceCall& call) {
                   {"k", &call.k, "Sk", "d_k"},
                   {"v", &call.v, "Sk", "d_v"}};
   for (const auto& row : kTensors) {
-    const auto found = tested.inputs.find(row.name);
-    if (found == tested.inputs.end()) {
-      if (!tested.params.contains(row.length)) {
-        return Skip(absl::StrCat("a case without ", row.name));
-      }
-      *row.target = EmptyTensor(tested, row.length, row.width);
-      continue;
-    }
-    auto tensor = ToStandard(found->second, layout);
+    auto tensor = ReadTensor(tested, row.name, row.length, row.width);
     if (!tensor.ok()) return tensor.status();
     *row.target = *std::move(tensor);
   }
@@ -238,10 +114,6 @@ absl::Status CheckInputs(const Case& tested) {
 
 // ---------------------------------------------------------------- outputs
 
-bool IsGradient(const Case& tested, const std::string& output) {
-  return absl::EndsWith(tested.op, "_vjp") && absl::StartsWith(output, "d");
-}
-
 // What the service calls a case's output, and what is done with it.
 struct GiveRow {
   const char* output;
@@ -252,6 +124,7 @@ struct GiveRow {
 
 double Same(double value) { return value; }
 double ToBase2(double value) { return value / kLn2; }
+double Exponential(double value) { return std::exp(value); }
 double IsVisible(double logit) {
   return logit == -std::numeric_limits<double>::infinity() ? 0 : 1;
 }
@@ -259,11 +132,15 @@ double IsVisible(double logit) {
 constexpr GiveRow kGives[] = {
     {"out", "output", Same, DType::kF64},
     {"weights", "weights", Same, DType::kF64},
+    {"weights_before_dropout", "weights", Same, DType::kF64},
     {"lse", "lse", Same, DType::kF64},
     {"lse_keys_only", "lse", Same, DType::kF64},
+    {"lse_with_sink", "lse_with_sink", Same, DType::kF64},
+    {"lse_with_n", "lse_with_sink", Same, DType::kF64},
     {"lse_base2", "lse", ToBase2, DType::kF64},
     {"entropy", "entropy", Same, DType::kF64},
     {"scores", "logits", Same, DType::kF64},
+    {"kernel", "logits", Exponential, DType::kF64},
     {"keep", "masked_logits", IsVisible, DType::kBool},
 };
 
@@ -275,7 +152,8 @@ const GiveRow* FindGive(const std::string& output) {
 }
 
 // The bias alone: the final logits of the same call with q = 0 and no masks.
-absl::StatusOr<HostTensor> BiasOf(const ServiceCall& call,
+absl::StatusOr<HostTensor> BiasOf(const Case& /*tested*/,
+                                  const ServiceCall& call,
                                   const Service& service) {
   ServiceCall alone;
   alone.spec.biases = call.spec.biases;
@@ -290,19 +168,88 @@ absl::StatusOr<HostTensor> BiasOf(const ServiceCall& call,
   return std::move(outputs->begin()->second);
 }
 
+absl::StatusOr<HostTensor> QueriesOf(const Case& /*tested*/,
+                                     const ServiceCall& call,
+                                     const Service& service) {
+  return TransformedRows(call.q, TransformTarget::kQuery, call.spec.transforms,
+                         call.inputs, service);
+}
+absl::StatusOr<HostTensor> KeysOf(const Case& /*tested*/,
+                                  const ServiceCall& call,
+                                  const Service& service) {
+  return TransformedRows(call.k, TransformTarget::kKey, call.spec.transforms,
+                         call.inputs, service);
+}
+
+// The cosine alone, whatever the case multiplies it by.
+absl::StatusOr<HostTensor> CosineOf(const Case& /*tested*/,
+                                    const ServiceCall& call,
+                                    const Service& service) {
+  ServiceCall alone;
+  alone.spec.score = CosineScore{};
+  alone.q = HostTensor::Copy(call.q.view());
+  alone.k = HostTensor::Copy(call.k.view());
+  alone.v = HostTensor::Copy(call.v.view());
+  auto outputs = service.Attend(alone, {"logits"});
+  if (!outputs.ok()) return outputs.status();
+  return std::move(outputs->begin()->second);
+}
+
+// Outputs that take a call of their own.
+struct OwnCallRow {
+  const char* output;
+  absl::StatusOr<HostTensor> (*get)(const Case& tested, const ServiceCall& call,
+                                    const Service& service);
+};
+
+constexpr OwnCallRow kOwnCalls[] = {{"bias", BiasOf},
+                                    {"q_normed", QueriesOf},
+                                    {"k_normed", KeysOf},
+                                    {"cosine", CosineOf}};
+
+const OwnCallRow* FindOwnCall(const std::string& output) {
+  for (const OwnCallRow& row : kOwnCalls) {
+    if (output == row.output) return &row;
+  }
+  return nullptr;
+}
+
+// The case's `out` from the service's output.
+absl::StatusOr<HostTensor> FinishOutput(const Case& tested, HostTensor output) {
+  if (!tested.params.value("output", json()).is_null()) {
+    return ApplyOutputLayer(tested, output);
+  }
+  if (tested.params.value("layout", "") == "BSHD") return SwapHeads(output);
+  return output;
+}
+
+// Skip() if there is an output that no call can give.
+absl::StatusOr<std::set<std::string>> Sources(const Case& tested) {
+  std::set<std::string> sources;
+  for (const auto& [name, want] : tested.outputs) {
+    if (IsGradient(tested, name)) continue;
+    if (const GiveRow* row = FindGive(name); row != nullptr) {
+      sources.insert(row->source);
+    } else if (FindOwnCall(name) == nullptr) {
+      return Skip(absl::StrCat("output ", name));
+    }
+  }
+  return sources;
+}
+
 }  // namespace
 
 absl::StatusOr<ServiceCall> ReadAttentionCall(const Case& tested) {
   ServiceCall call;
   absl::Status status = ReadTensors(tested, call);
+  if (!status.ok()) return status;
   // Parameters first: their reasons to skip say more than those of inputs.
-  const absl::Status params = ApplyParams(tested.params, call);
-  if (!params.ok()) return params;
+  status = ApplyParams(tested, call);
   if (status.ok()) status = CheckInputs(tested);
   if (!status.ok()) return status;
-  const auto bias = tested.inputs.find("bias");
-  if (bias != tested.inputs.end()) {
-    call.AddBias(HostTensor::Copy(bias->second.view()));
+  if (const HostTensor* bias = tested.Input("bias"); bias != nullptr) {
+    call.spec.biases.emplace_back(
+        DenseBias{.input = call.AddNamed("bias", *bias)});
   }
   status = ApplyMaskInputs(tested, call);
   if (!status.ok()) return status;
@@ -314,31 +261,52 @@ absl::StatusOr<Outcome> HandleAttention(const Case& tested,
   const auto call = ReadAttentionCall(tested);
   if (!call.ok()) return call.status();
   Outcome outcome;
-  std::set<std::string> sources;
-  for (const auto& [name, want] : tested.outputs) {
-    if (IsGradient(tested, name)) {
-      outcome.forward_only = true;
-    } else if (const GiveRow* row = FindGive(name); row != nullptr) {
-      sources.insert(row->source);
-    } else if (name != "bias") {
-      return Skip(absl::StrCat("output ", name));
-    }
-  }
-  const auto outputs = service.Attend(*call, {sources.begin(), sources.end()});
+  const auto sources = Sources(tested);
+  if (!sources.ok()) return sources.status();
+  const auto outputs =
+      service.Attend(*call, {sources->begin(), sources->end()});
   if (!outputs.ok()) return outputs.status();
-  const bool swap = tested.params.value("layout", "") == "BSHD";
   for (const auto& [name, want] : tested.outputs) {
-    if (const GiveRow* row = FindGive(name); row != nullptr) {
+    absl::StatusOr<HostTensor> got = absl::NotFoundError(name);
+    if (const OwnCallRow* own = FindOwnCall(name); own != nullptr) {
+      got = own->get(tested, *call, service);
+    } else if (const GiveRow* row = FindGive(name); row != nullptr) {
       const HostTensor& source = outputs->at(row->source);
       if (source.dtype() == DType::kF32) outcome.single_precision.insert(name);
-      HostTensor got = Map(source, row->dtype, row->convert);
-      outcome.got[name] =
-          swap && name == "out" ? SwapHeads(got) : std::move(got);
-    } else if (name == "bias") {
-      auto bias = BiasOf(*call, service);
-      if (!bias.ok()) return bias.status();
-      outcome.got[name] = *std::move(bias);
+      got = Map(source, row->dtype, row->convert);
+      if (name == "out") got = FinishOutput(tested, *std::move(got));
+    } else {
+      continue;
     }
+    if (!got.ok()) return got.status();
+    outcome.got[name] = *std::move(got);
+  }
+  absl::Status status = AddGradients(tested, *call, *outputs, service, outcome);
+  if (!status.ok()) return status;
+  return outcome;
+}
+
+absl::StatusOr<Outcome> HandleScore(const Case& tested,
+                                    const Service& service) {
+  const json score = tested.params.value("score", json::object());
+  if (score.value("kind", "") != "distances") {
+    return HandleAttention(tested, service);
+  }
+  // Each distance by its name: the negative of the service's score.
+  Outcome outcome;
+  for (const auto& [name, want] : tested.outputs) {
+    Case one;
+    one.params["score"] = {{"kind", absl::StrCat("neg_", name)}};
+    for (const char* input : {"q", "k"}) {
+      if (!tested.HasInput(input)) return Skip("a distance without q and k");
+      one.inputs.emplace(input, HostTensor::Copy(tested.Input(input)->view()));
+    }
+    const auto call = ReadAttentionCall(one);
+    if (!call.ok()) return call.status();
+    const auto outputs = service.Attend(*call, {"logits"});
+    if (!outputs.ok()) return outputs.status();
+    outcome.got[name] = Map(outputs->at("logits"), DType::kF64,
+                            [](double value) { return -value; });
   }
   return outcome;
 }

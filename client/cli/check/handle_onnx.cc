@@ -127,7 +127,8 @@ absl::StatusOr<ServiceCall> MakeCall(const Case& tested) {
   if (!status.ok()) return status;
   const json& attributes = Attributes(tested);
   if (attributes.contains("scale")) {
-    call.spec.score = DotScore{.scale = attributes["scale"].get<double>()};
+    call.spec.score = DotScore{.scale = attributes["scale"].get<double>(),
+                               .learned_scale = std::nullopt};
   }
   const double softcap = attributes.value("softcap", 0.0);
   if (softcap != 0) call.spec.softcap = softcap;

@@ -1,9 +1,11 @@
 // com.microsoft MultiHeadAttention and GroupQueryAttention: heads packed into
 // the last axis, a cache before the new keys.
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/check/handlers.h"
 #include "client/cli/check/mask_params.h"
@@ -42,7 +44,7 @@ absl::Status ReadTensors(const Case& tested, int64_t q_heads, int64_t kv_heads,
 absl::Status ApplyScalars(const Case& tested, ServiceCall& call) {
   const auto scale = NumberFromJson(tested.params.value("scale", json()));
   if (!scale.ok()) return scale.status();
-  call.spec.score = DotScore{.scale = *scale};
+  call.spec.score = DotScore{.scale = *scale, .learned_scale = std::nullopt};
   const double softcap = tested.params.value("softcap", 0.0);
   if (softcap != 0) call.spec.softcap = softcap;
   const auto bias = tested.inputs.find("attention_bias");
@@ -127,13 +129,49 @@ absl::StatusOr<Outcome> Run(const Case& tested, const ServiceCall& call,
   return outcome;
 }
 
-absl::Status SkipFor(const Case& tested) {
-  if (!tested.params.value("sink", json()).is_null()) {
-    return Skip("sink logits");
+// Null, the input head_sink, or "logit 0 for every head": smooth softmax, which
+// is softmax-off-by-one.
+absl::Status ApplySink(const Case& tested, ServiceCall& call) {
+  const json sink = tested.params.value("sink", json());
+  if (sink.is_null()) return absl::OkStatus();
+  const HostTensor* logits = tested.Input("head_sink");
+  if (logits != nullptr) {
+    call.spec.normalizer = SoftmaxNormalizer{
+        .sink = call.AddInput(HostTensor::Copy(logits->view()))};
+    return absl::OkStatus();
   }
-  if (!tested.params.value("rotary", json()).is_null()) {
-    return Skip("rotary positions");
+  const std::string text = sink.is_string() ? sink.get<std::string>() : "";
+  if (!absl::StartsWith(text, "logit 0")) {
+    return Skip(absl::StrCat("sink ", sink.dump()));
   }
+  call.spec.normalizer = SoftmaxPlusNormalizer{.n = 1};
+  return absl::OkStatus();
+}
+
+// {"interleaved", "positions"} with the angles as inputs. The positions are
+// those of the new rows, so that there may be no cache before them.
+absl::Status ApplyRotary(const Case& tested, ServiceCall& call) {
+  const json rotary = tested.params.value("rotary", json());
+  if (rotary.is_null()) return absl::OkStatus();
+  const HostTensor* cos = tested.Input("cos_cache");
+  const HostTensor* sin = tested.Input("sin_cache");
+  if (cos == nullptr || sin == nullptr || tested.HasInput("past_key")) {
+    return Skip("rotary positions of a cache");
+  }
+  const auto positions = Integers(rotary.value("positions", json()));
+  if (!positions.ok()) return positions.status();
+  auto rows = HostTensor::From<int64_t>(
+      Shape{static_cast<int64_t>(positions->size())}, *positions);
+  if (!rows.ok()) return rows.status();
+  RotaryTransform transform;
+  transform.layout = rotary.value("interleaved", false)
+                         ? RotaryLayout::kInterleaved
+                         : RotaryLayout::kHalfSplit;
+  transform.query_positions = call.AddInput(*std::move(rows));
+  transform.key_positions = transform.query_positions;
+  transform.cos = call.AddInput(HostTensor::Copy(cos->view()));
+  transform.sin = call.AddInput(HostTensor::Copy(sin->view()));
+  call.spec.transforms.emplace_back(transform);
   return absl::OkStatus();
 }
 
@@ -141,12 +179,12 @@ absl::Status SkipFor(const Case& tested) {
 
 absl::StatusOr<Outcome> HandleOrtGroupQuery(const Case& tested,
                                             const Service& service) {
-  absl::Status status = SkipFor(tested);
   ServiceCall call;
-  if (status.ok()) {
-    status = ReadTensors(tested, tested.params.value("num_heads", int64_t{0}),
-                         tested.params.value("kv_num_heads", int64_t{0}), call);
-  }
+  absl::Status status =
+      ReadTensors(tested, tested.params.value("num_heads", int64_t{0}),
+                  tested.params.value("kv_num_heads", int64_t{0}), call);
+  if (status.ok()) status = ApplySink(tested, call);
+  if (status.ok()) status = ApplyRotary(tested, call);
   if (!status.ok()) return status;
   const auto valid = Integers(tested.params.value("past_valid", json()));
   const auto totals = Integers(tested.params.value("total_lens", json()));
@@ -156,7 +194,7 @@ absl::StatusOr<Outcome> HandleOrtGroupQuery(const Case& tested,
   if (status.ok()) status = ApplyScalars(tested, call);
   call.kv_lengths = *totals;
   if (status.ok())
-    status = ApplyMask(tested.params.value("mask", json()), call);
+    status = ApplyMask(tested, tested.params.value("mask", json()), call);
   if (!status.ok()) return status;
   return Run(tested, call, service);
 }
@@ -180,7 +218,7 @@ absl::StatusOr<Outcome> HandleOrtMultiHead(const Case& tested,
     call.kv_lengths = *std::move(integers);
   }
   if (status.ok())
-    status = ApplyMask(tested.params.value("mask", json()), call);
+    status = ApplyMask(tested, tested.params.value("mask", json()), call);
   if (!status.ok()) return status;
   return Run(tested, call, service);
 }

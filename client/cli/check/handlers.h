@@ -33,6 +33,22 @@ absl::StatusOr<Outcome> HandleOrtGroupQuery(const Case& tested,
                                             const Service& service);
 absl::StatusOr<Outcome> HandleOrtMultiHead(const Case& tested,
                                            const Service& service);
+absl::StatusOr<Outcome> HandleOnnxLinearAttention(const Case& tested,
+                                                  const Service& service);
+absl::StatusOr<Outcome> HandleOnnxRotary(const Case& tested,
+                                         const Service& service);
+absl::StatusOr<Outcome> HandleFlexAttention(const Case& tested,
+                                            const Service& service);
+// Scores alone.
+absl::StatusOr<Outcome> HandleScore(const Case& tested, const Service& service);
+absl::StatusOr<Outcome> HandleT5Bucket(const Case& tested,
+                                       const Service& service);
+absl::StatusOr<Outcome> HandleRope(const Case& tested, const Service& service);
+// Modules, whose projections are the client's part.
+absl::StatusOr<Outcome> HandleMultiHeadModule(const Case& tested,
+                                              const Service& service);
+absl::StatusOr<Outcome> HandleLatent(const Case& tested,
+                                     const Service& service);
 
 // Reads params and inputs of an attention case. Shared by the handlers above.
 absl::StatusOr<ServiceCall> ReadAttentionCall(const Case& tested);

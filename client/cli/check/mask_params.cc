@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/check/band.h"
+#include "client/cli/check/mask_patterns.h"
 #include "client/cli/check/outcome.h"
 #include "client/cli/check/tensor_ops.h"
 
@@ -30,7 +31,10 @@ absl::StatusOr<std::vector<int64_t>> OffsetsFor(const json& align,
 absl::Status AddCausal(const json& align, ServiceCall& call) {
   auto offsets = OffsetsFor(align, call);
   if (!offsets.ok()) return offsets.status();
-  AddBand({.left = std::nullopt, .right = 0, .offsets = *std::move(offsets)},
+  AddBand({.left = std::nullopt,
+           .right = 0,
+           .sinks = 0,
+           .offsets = *std::move(offsets)},
           call);
   return absl::OkStatus();
 }
@@ -64,7 +68,10 @@ absl::Status ApplyVarlen(const json& mask, ServiceCall& call) {
     offsets.push_back(call.kv_length(b) -
                       call.q_lengths[static_cast<size_t>(b)]);
   }
-  AddBand({.left = std::nullopt, .right = 0, .offsets = std::move(offsets)},
+  AddBand({.left = std::nullopt,
+           .right = 0,
+           .sinks = 0,
+           .offsets = std::move(offsets)},
           call);
   return absl::OkStatus();
 }
@@ -95,12 +102,13 @@ constexpr KindRow kKinds[] = {
     {"varlen", ApplyVarlen},      {"left_padding+causal", ApplyLeftPadding},
 };
 
-absl::Status ApplyKind(const json& mask, ServiceCall& call) {
+absl::Status ApplyKind(const Case& tested, const json& mask,
+                       ServiceCall& call) {
   const std::string kind = mask["kind"].is_string() ? mask["kind"] : "?";
   for (const KindRow& row : kKinds) {
     if (kind == row.kind) return row.apply(mask, call);
   }
-  return Skip(absl::StrCat("mask ", kind));
+  return ApplyPattern(tested, mask, call);
 }
 
 // Parts of the second spelling that come as inputs or are words.
@@ -125,31 +133,27 @@ absl::Status ApplyParts(const json& mask, ServiceCall& call) {
   return absl::OkStatus();
 }
 
-// seg_q[i] == seg_k[j] as a dense mask.
-absl::StatusOr<HostTensor> SegmentMask(const HostTensor& seg_q,
-                                       const HostTensor& seg_k,
-                                       const ServiceCall& call) {
-  const int64_t rows = call.q_length();
-  const int64_t columns = call.kv_length();
-  const int64_t batches = rows > 0 ? seg_q.element_count() / rows : 0;
-  if (batches * rows != seg_q.element_count() ||
-      batches * columns != seg_k.element_count()) {
-    return Skip("segments of another shape than [Sq] or [B, Sq]");
-  }
-  HostTensor mask(DType::kBool, Shape{batches, 1, rows, columns});
-  int64_t at = 0;
-  for (int64_t b = 0; b < batches; ++b) {
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j, ++at) {
-        mask.Set(at, seg_q.At(b * rows + i) == seg_k.At(b * columns + j));
-      }
-    }
-  }
-  return mask;
+// [S] or [B, S].
+bool AreSegments(const HostTensor& segments, int64_t batch, int64_t length) {
+  const Shape& shape = segments.shape();
+  return shape == Shape{length} || shape == Shape{batch, length};
 }
 
-absl::StatusOr<std::optional<int64_t>> Distance(const json& window,
-                                                const char* key) {
+absl::Status ApplySegments(const HostTensor& q, const HostTensor& kv,
+                           ServiceCall& call) {
+  if (!AreSegments(q, call.batch(), call.q_length()) ||
+      !AreSegments(kv, call.batch(), call.kv_length())) {
+    return Skip("segments of another shape than [S] or [B, S]");
+  }
+  const uint32_t q_segments = call.AddInput(q.To(DType::kI64));
+  call.spec.masks.emplace_back(
+      SegmentMask{.q_segments = q_segments,
+                  .kv_segments = call.AddInput(kv.To(DType::kI64))});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<int64_t>> WindowReach(const json& window,
+                                                   const char* key) {
   const json value = window.value(key, json());
   if (value.is_null()) return std::optional<int64_t>();
   if (!value.is_number_integer()) {
@@ -161,25 +165,28 @@ absl::StatusOr<std::optional<int64_t>> Distance(const json& window,
 }  // namespace
 
 absl::Status ApplyWindow(const json& window, ServiceCall& call) {
-  const json tokens = window.value("sink_tokens", json(0));
-  if (!tokens.is_number_integer() || tokens != 0) {
-    return Skip("window with sink tokens");
-  }
-  const auto left = Distance(window, "left");
+  const auto left = WindowReach(window, "left");
   if (!left.ok()) return left.status();
-  const auto right = Distance(window, "right");
+  const auto right = WindowReach(window, "right");
   if (!right.ok()) return right.status();
+  const auto sinks = WindowReach(window, "sink_tokens");
+  if (!sinks.ok()) return sinks.status();
   auto offsets = OffsetsFor(window.value("align", json()), call);
   if (!offsets.ok()) return offsets.status();
-  AddBand({.left = *left, .right = *right, .offsets = *std::move(offsets)},
+  AddBand({.left = *left,
+           .right = *right,
+           .sinks = sinks->value_or(0),
+           .offsets = *std::move(offsets)},
           call);
   return absl::OkStatus();
 }
 
-absl::Status ApplyMask(const json& mask, ServiceCall& call) {
+absl::Status ApplyMask(const Case& tested, const json& mask,
+                       ServiceCall& call) {
   if (mask.is_null()) return absl::OkStatus();
   if (!mask.is_object()) return Skip(absl::StrCat("mask ", mask.dump()));
-  return mask.contains("kind") ? ApplyKind(mask, call) : ApplyParts(mask, call);
+  return mask.contains("kind") ? ApplyKind(tested, mask, call)
+                               : ApplyParts(mask, call);
 }
 
 absl::Status ApplyMaskInputs(const Case& tested, ServiceCall& call) {
@@ -201,10 +208,7 @@ absl::Status ApplyMaskInputs(const Case& tested, ServiceCall& call) {
   if (seg_q == tested.inputs.end() || seg_k == tested.inputs.end()) {
     return absl::OkStatus();
   }
-  auto mask = SegmentMask(seg_q->second, seg_k->second, call);
-  if (!mask.ok()) return mask.status();
-  call.AddMask(*std::move(mask));
-  return absl::OkStatus();
+  return ApplySegments(seg_q->second, seg_k->second, call);
 }
 
 }  // namespace attn

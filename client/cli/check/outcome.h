@@ -17,8 +17,6 @@ struct Outcome {
   // Those of them that travel in single precision even in a double call: row
   // statistics.
   std::set<std::string> single_precision;
-  // The case also has gradients, which the wire cannot say.
-  bool forward_only = false;
 };
 
 // The status of a case that the wire cannot say. `what` is what it cannot say:

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/check/handlers.h"
@@ -21,15 +20,12 @@ std::string DescribeWorst(const std::string& tensor,
       comparison.mismatches, comparison.elements);
 }
 
-// Empty: every output of the case that can be given is as wanted.
+// Empty: every output of the case is as wanted.
 std::string FirstMismatch(const Case& tested, const Outcome& outcome,
                           const Service& service) {
   for (const auto& [name, want] : tested.outputs) {
     const auto got = outcome.got.find(name);
-    if (got == outcome.got.end()) {
-      if (outcome.forward_only && absl::StartsWith(name, "d")) continue;
-      return absl::StrCat(name, ": not given");
-    }
+    if (got == outcome.got.end()) return absl::StrCat(name, ": not given");
     const auto comparison = Compare(got->second, want,
                                     outcome.single_precision.contains(name)
                                         ? tested.tolerance32
@@ -68,7 +64,6 @@ absl::StatusOr<CaseResult> CheckCase(const std::string& folder,
   result.title = tested->Title();
   const auto outcome = RunCase(*tested, service);
   if (outcome.ok()) {
-    result.forward_only = outcome->forward_only;
     result.reason = FirstMismatch(*tested, *outcome, service);
     result.verdict =
         result.reason.empty() ? Verdict::kPassed : Verdict::kFailed;
@@ -88,7 +83,6 @@ void CheckTally::Add(const CaseResult& result) {
   switch (result.verdict) {
     case Verdict::kPassed:
       ++passed_;
-      if (result.forward_only) ++forward_only_;
       break;
     case Verdict::kFailed:
       ++failed_;
@@ -107,10 +101,6 @@ std::string CheckTally::ToString() const {
   for (const auto& [reason, count] : skips_) {
     absl::StrAppendFormat(&text, "%6d  %s\n", count, reason);
   }
-  if (forward_only_ > 0) {
-    absl::StrAppend(&text, forward_only_,
-                    " passed forward only: gradients are not on the wire\n");
-  }
   absl::StrAppend(&text, passed_, " passed, ", failed_, " failed, ", skipped_,
                   " skipped\n");
   return text;
@@ -123,15 +113,16 @@ nlohmann::json CheckTally::ToJson() const {
   }
   nlohmann::json skips = nlohmann::json::object();
   for (const auto& [reason, count] : skips_) skips[reason] = count;
-  return {{"passed", passed_},    {"failed", failed_},
-          {"skipped", skipped_},  {"forward_only", forward_only_},
-          {"failures", failures}, {"skips", skips}};
+  return {{"passed", passed_},
+          {"failed", failed_},
+          {"skipped", skipped_},
+          {"failures", failures},
+          {"skips", skips}};
 }
 
 std::string Describe(const CaseResult& result) {
   std::string text = absl::StrCat(Word(result.verdict), " ", result.title);
   if (!result.reason.empty()) absl::StrAppend(&text, ": ", result.reason);
-  if (result.forward_only) text += " (forward only)";
   return text + "\n";
 }
 

@@ -19,7 +19,6 @@ struct CaseResult {
   Verdict verdict = Verdict::kFailed;
   // Why it failed or was skipped.
   std::string reason;
-  bool forward_only = false;
 };
 
 // Loads one case, puts it to the service and compares. UNAVAILABLE if there is
@@ -42,7 +41,6 @@ class CheckTally {
   int passed_ = 0;
   int failed_ = 0;
   int skipped_ = 0;
-  int forward_only_ = 0;
   std::map<std::string, int> skips_;
   std::vector<CaseResult> failures_;
 };

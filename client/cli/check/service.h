@@ -1,6 +1,7 @@
 // Calls of the service as cases need them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,13 @@
 
 namespace attn {
 
+// Where an input of a case went, so that its gradient can be found.
+struct InputPlace {
+  uint32_t index = 0;
+  // With its last two axes swapped.
+  bool transposed = false;
+};
+
 // A call that owns its tensors.
 struct ServiceCall {
   AttentionSpec spec;
@@ -22,23 +30,46 @@ struct ServiceCall {
   HostTensor k;
   HostTensor v;
   std::vector<HostTensor> inputs;
+  // Inputs of the case that came by AddNamed() or AddTransposed().
+  std::map<std::string, InputPlace> places;
   std::vector<int64_t> q_lengths;
   std::vector<int64_t> kv_lengths;
   // The 16-bit type that the case's tensors are stored in.
   std::optional<DType> storage;
 
   int64_t batch() const { return q.shape()[0]; }
-  int64_t q_length() const { return q.shape()[2]; }
-  int64_t kv_length() const { return k.shape()[2]; }
+  // Of [B, H, S, D], or of token rows [B, S, in].
+  int64_t q_length() const { return q.shape()[q.shape().rank() - 2]; }
+  int64_t kv_length() const { return k.shape()[k.shape().rank() - 2]; }
   // Valid keys of one batch entry.
   int64_t kv_length(int64_t b) const {
     return kv_lengths.empty() ? kv_length()
                               : kv_lengths[static_cast<size_t>(b)];
   }
 
+  // Adds a tensor that stages point to; returns its index.
+  uint32_t AddInput(HostTensor tensor);
+  // The same, of the case's input of that name.
+  uint32_t AddNamed(const std::string& name, const HostTensor& tensor);
+  uint32_t AddTransposed(const std::string& name, const HostTensor& tensor);
   // Adds a tensor and a stage that points to it.
   void AddBias(HostTensor tensor);
   void AddMask(HostTensor tensor);
+};
+
+// Gradients of a loss with respect to what a call gives; null: 0.
+struct CaseCotangents {
+  const HostTensor* output = nullptr;  // [B, Hq, Sq, d_v]
+  const HostTensor* lse = nullptr;     // [B, Hq, Sq]
+};
+
+// Gradients with respect to what a call brings, each of its tensor's shape. An
+// input that is not of floats has [0].
+struct CaseGradients {
+  HostTensor q;
+  HostTensor k;
+  HostTensor v;
+  std::vector<HostTensor> inputs;
 };
 
 // The type that the tensors of cases are sent as.
@@ -56,6 +87,9 @@ class Service {
   // numbers do not fit the precision.
   absl::StatusOr<TensorMap> Attend(const ServiceCall& call,
                                    const std::vector<std::string>& names) const;
+
+  absl::StatusOr<CaseGradients> AttendBackward(
+      const ServiceCall& call, const CaseCotangents& cotangents) const;
 
   // What the case allows an engine of this precision.
   const Tolerance& ToleranceOf(const Case& tested) const {

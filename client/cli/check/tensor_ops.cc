@@ -99,6 +99,42 @@ absl::StatusOr<HostTensor> Reshaped(const HostTensor& tensor,
   return HostTensor::Copy(tensor.view()).Reshape(shape);
 }
 
+HostTensor Transposed(const HostTensor& tensor) {
+  const int last = tensor.shape().rank() - 1;
+  return HostTensor::Copy(tensor.view().SwapAxes(last - 1, last));
+}
+
+HostTensor Filled(const Shape& shape, double value) {
+  return Map(HostTensor(DType::kF64, shape), DType::kF64,
+             [value](double /*zero*/) { return value; });
+}
+
+absl::StatusOr<HostTensor> Project(const HostTensor& x,
+                                   const HostTensor& weight,
+                                   const HostTensor* bias) {
+  const int last = x.shape().rank() - 1;
+  if (weight.shape().rank() != 2 || weight.shape()[1] != x.shape()[last] ||
+      (bias != nullptr && bias->element_count() != weight.shape()[0])) {
+    return FieldError("case", weight.shape().ToString(),
+                      absl::StrCat("[m, ", x.shape()[last], "]"));
+  }
+  const int64_t width = weight.shape()[1];
+  const int64_t outputs = weight.shape()[0];
+  std::vector<int64_t> dims = Dims(x);
+  dims.back() = outputs;
+  HostTensor result(DType::kF64, MakeShape(dims));
+  for (int64_t at = 0; at < result.element_count(); ++at) {
+    const int64_t row = at / outputs;
+    const int64_t column = at % outputs;
+    double sum = bias == nullptr ? 0 : bias->At(column);
+    for (int64_t i = 0; i < width; ++i) {
+      sum += x.At(row * width + i) * weight.At(column * width + i);
+    }
+    result.Set(at, sum);
+  }
+  return result;
+}
+
 absl::StatusOr<std::vector<int64_t>> Integers(const nlohmann::json& json) {
   std::vector<int64_t> integers;
   for (const nlohmann::json& value : json) {

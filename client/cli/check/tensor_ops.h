@@ -28,6 +28,18 @@ HostTensor JoinHeads(const HostTensor& tensor);
 absl::StatusOr<HostTensor> Reshaped(const HostTensor& tensor,
                                     const Shape& shape);
 
+// [a, b] to [b, a]; the last two axes if there are more.
+HostTensor Transposed(const HostTensor& tensor);
+
+// F64, every element `value`.
+HostTensor Filled(const Shape& shape, double value);
+
+// x W^T + bias, in double: x [..., n], W [m, n], bias [m] or null. What a
+// module does to its inputs and outputs is the caller's part.
+absl::StatusOr<HostTensor> Project(const HostTensor& x,
+                                   const HostTensor& weight,
+                                   const HostTensor* bias);
+
 // Applies `function` to each element.
 template <typename Function>
 HostTensor Map(const HostTensor& tensor, DType dtype, Function function) {

@@ -42,9 +42,10 @@ class AttnProgramTest : public ::testing::Test {
   }
 
   // q = 0 and v = 0, 1, 2: uniform weights, output 1.
-  std::string UniformInput(const ScratchFolder& folder) const {
+  std::string UniformInput(const ScratchFolder& folder,
+                           int64_t queries = 3) const {
     TensorMap tensors;
-    tensors.emplace("q", HostTensor(DType::kF32, {1, 1, 3, 2}));
+    tensors.emplace("q", HostTensor(DType::kF32, {1, 1, queries, 2}));
     tensors.emplace("k", HostTensor(DType::kF32, {1, 1, 3, 2}));
     tensors.emplace("v", HostTensor(DType::kF32, {1, 1, 3, 1}));
     for (int64_t i = 0; i < 3; ++i) {
@@ -76,6 +77,40 @@ TEST_F(AttnProgramTest, TheEnvironmentNamesTheServer) {
   const ProgramResult result =
       RunProgram({ATTN_PROGRAM, "health"}, {"ATTN_ADDRESS=" + address()});
   EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST_F(AttnProgramTest, AnUnknownInstructionSetIsAUsageError) {
+  const ProgramResult result = Attn({"--max-isa", "avx9", "health"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("max_isa"));
+}
+
+TEST_F(AttnProgramTest, TheInstructionSetOfTheEnvironmentIsTaken) {
+  const ProgramResult result =
+      RunProgram({ATTN_PROGRAM, "--address", address(), "load", "--shape",
+                  "1,2,2,8,8,16", "--verify-every", "1", "--closed", "1",
+                  "--duration", "0.1s", "--warmup", "0s"},
+                 {"ATTN_MAX_ISA=sse4"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST_F(AttnProgramTest, CalibrationComparesTheChoiceWithEveryKernel) {
+  const ProgramResult result = RunProgram(
+      {ATTN_PROGRAM, "--json", "info", "--calibrate", "--budget", "1ms"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto report = nlohmann::json::parse(result.out);
+  EXPECT_NE(report["cpu_class"], "");
+  ASSERT_GT(report["calls"].size(), 8U);
+  for (const auto& call : report["calls"]) {
+    const auto& times = call["times_ms"];
+    ASSERT_TRUE(times.contains(call["chosen"])) << call;
+    // Nothing is faster than the fastest, and the loss is over it.
+    const double fastest = times[call["fastest"]];
+    for (const double time : times) EXPECT_GE(time, fastest) << call;
+    EXPECT_DOUBLE_EQ(call["loss"],
+                     times[call["chosen"]].get<double>() / fastest)
+        << call;
+  }
 }
 
 TEST_F(AttnProgramTest, InfoListsStagesAndKernels) {
@@ -115,6 +150,96 @@ TEST_F(AttnProgramTest, AttendWritesTheOutputAndSummarisesIt) {
   EXPECT_EQ(written->at("visible_keys").At(2), 3);
 }
 
+// With q = 0 the logits are (k - q) ln 2, so that the weights of a row are in
+// the ratio 1 : 2 : 4, and v is 0, 1, 2.
+TEST_F(AttnProgramTest, AttendTakesAProgramAndItsTable) {
+  const ScratchFolder folder;
+  const std::string out = folder.File("out.npy");
+  const std::string table = folder.Write(
+      "table.json", R"({"shape": [1], "data": [0.6931471805599453]})");
+  const ProgramResult result =
+      Attn({"attend", "--input", UniformInput(folder), "--score-program",
+            "score + table[h] * (k - q)", "--program-table", "table=" + table,
+            "--out", out});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto written = ReadTensor(out);
+  ASSERT_TRUE(written.ok()) << written.status();
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(written->At(i), 10.0 / 7, 1e-5);
+  }
+}
+
+// Two sequences: one row over keys 0 and 1, two rows over key 2.
+TEST_F(AttnProgramTest, AttendTakesRaggedTensors) {
+  const ScratchFolder folder;
+  TensorMap tensors;
+  for (const char* name : {"q", "k", "v"}) {
+    tensors.emplace(name, HostTensor(DType::kF32, {3, 1, 1}));
+  }
+  for (int64_t i = 0; i < 3; ++i) {
+    tensors.at("v").Set(i, static_cast<double>(i));
+  }
+  const std::string in = folder.File("in.npz");
+  ASSERT_TRUE(WriteTensors(in, tensors).ok());
+  const std::string out = folder.File("out.npy");
+  const std::vector<std::string> offsets = {"--q-offsets", "0,1,3",
+                                            "--kv-offsets", "0,2,3"};
+  std::vector<std::string> attend = {"attend", "--input", in, "--out", out};
+  attend.insert(attend.end(), offsets.begin(), offsets.end());
+  const ProgramResult result = Attn(attend);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto written = ReadTensor(out);
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_EQ(written->shape(), (Shape{3, 1, 1}));
+  EXPECT_NEAR(written->At(0), 0.5, 1e-6);
+  EXPECT_NEAR(written->At(1), 2, 1e-6);
+  EXPECT_NEAR(written->At(2), 2, 1e-6);
+  std::vector<std::string> plan = {"plan", "--input", in};
+  plan.insert(plan.end(), offsets.begin(), offsets.end());
+  EXPECT_THAT(Attn(plan).out, HasSubstr("offsets"));
+}
+
+// Each weight is 1/3; the first query's output counts, so d_v is 1/3 at each.
+TEST_F(AttnProgramTest, BackwardWritesTheGradientsAndSummarisesThem) {
+  const ScratchFolder folder;
+  TensorMap cotangent;
+  cotangent.emplace("", HostTensor(DType::kF32, {1, 1, 3, 1}));
+  cotangent.at("").Set(0, 1);
+  const std::string d_output = folder.File("d_output.npy");
+  ASSERT_TRUE(WriteTensors(d_output, cotangent).ok());
+  const std::string out = folder.File("gradients.npz");
+  const std::string input = UniformInput(folder);
+  const ProgramResult result = Attn(
+      {"backward", "--input", input, "--d-output", d_output, "--out", out});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("d_v  F32 [1, 1, 3, 1]  mean 0.333"));
+  EXPECT_THAT(result.out, HasSubstr("d_scale"));
+  const auto written = ReadTensors(out);
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_NEAR(written->at("d_v").At(2), 1.0 / 3, 1e-6);
+  EXPECT_EQ(written->at("d_q").At(0), 0);
+  EXPECT_TRUE(written->contains("d_k"));
+
+  const auto document =
+      nlohmann::json::parse(Attn({"backward", "--input", input, "--d-output",
+                                  d_output, "--want", "d_v", "--json"})
+                                .out);
+  EXPECT_EQ(document["gradients"].size(), 1U);
+  EXPECT_NEAR(document["gradients"]["d_v"]["max"], 1.0 / 3, 1e-6);
+}
+
+TEST_F(AttnProgramTest, BackwardWithoutACotangentExitsWithTwo) {
+  const ScratchFolder folder;
+  const std::string input = UniformInput(folder);
+  const ProgramResult none = Attn({"backward", "--input", input});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--d-output"));
+  const ProgramResult bad =
+      Attn({"backward", "--input", input, "--want", "d_x"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("d_input_N"));
+}
+
 TEST_F(AttnProgramTest, AttendDrawsMaskedCellsAsMasked) {
   const ScratchFolder folder;
   const std::string tokens = folder.Write("t.json", R"([" a", "b", "c"])");
@@ -124,6 +249,80 @@ TEST_F(AttnProgramTest, AttendDrawsMaskedCellsAsMasked) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("_a 0   █··            █··\n"));
   EXPECT_THAT(result.out, HasSubstr(" c 2   ███            ▁▁▁\n"));
+}
+
+TEST_F(AttnProgramTest, AttendShowsTheHealthOfHeadsAndWarns) {
+  const ScratchFolder folder;
+  const ProgramResult result =
+      Attn({"attend", "--input", UniformInput(folder, /*queries=*/8), "--want",
+            "output,effective_keys,logit_std"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  // q = 0 makes every logit 0.
+  EXPECT_THAT(result.out, HasSubstr("constant"));
+  EXPECT_THAT(result.out, HasSubstr("batch 0 head 0 is dead: every visible "
+                                    "logit is 0 over 8 rows\n"));
+  EXPECT_THAT(result.out, HasSubstr("warning: 1 dead head of 1"));
+  EXPECT_THAT(result.out, HasSubstr("effective_keys  F32 [1, 1, 8]  mean 3"));
+  EXPECT_THAT(result.out, HasSubstr("logit_std  F32 [1, 1, 8]  mean 0"));
+}
+
+TEST_F(AttnProgramTest, InspectShowsHeadsTheSweepAndAHeatMap) {
+  const ScratchFolder folder;
+  const std::string out = folder.File("views.npz");
+  const ProgramResult result =
+      Attn({"inspect", "--input", UniformInput(folder), "--causal", "--view",
+            "weights,logits", "--sweep", "0.5,2", "--out", out});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("weights  F32 [1, 1, 3, 3]"));
+  EXPECT_THAT(result.out, HasSubstr("temperature"));
+  EXPECT_THAT(result.out, HasSubstr("batch 0 head 0: queries down"));
+  // Masked cells are drawn as masked in every view.
+  EXPECT_THAT(result.out, HasSubstr("█··"));
+  const auto written = ReadTensors(out);
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_EQ(written->size(), 2);
+  EXPECT_NEAR(written->at("weights").At(8), 1.0 / 3, 1e-6);
+}
+
+TEST_F(AttnProgramTest, InspectCutsPoolsAndWeighsGradients) {
+  const ScratchFolder folder;
+  const std::string out = folder.File("tiles.npy");
+  TensorMap cotangent;
+  cotangent.emplace("", HostTensor(DType::kF32, {1, 1, 8, 1}));
+  for (int64_t i = 0; i < 8; ++i) cotangent.at("").Set(i, 3);
+  const std::string d_output = folder.File("d.npy");
+  ASSERT_TRUE(WriteTensors(d_output, cotangent).ok());
+  const ProgramResult result =
+      Attn({"inspect", "--json", "--input", UniformInput(folder, /*queries=*/8),
+            "--view", "gradient_weight", "--d-output", d_output, "--part",
+            ":,:,6:", "--tile", "2,3", "--pool", "sum", "--out", out});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  // Each of two rows: 1/3 * 3 * (0 + 1 + 2).
+  const auto written = ReadTensor(out);
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_EQ(written->shape(), Shape({1, 1, 1, 1}));
+  EXPECT_NEAR(written->At(0), 6, 1e-5);
+  const auto document = nlohmann::json::parse(result.out);
+  EXPECT_EQ(document["heads"].size(), 1);
+  EXPECT_EQ(document["report"]["warnings"][0]["kind"],
+            "WARNING_KIND_DEAD_HEAD");
+}
+
+TEST_F(AttnProgramTest, InspectSaysWhichFlagIsWrong) {
+  const ScratchFolder folder;
+  const std::string input = UniformInput(folder);
+  const ProgramResult view =
+      Attn({"inspect", "--input", input, "--view", "nonsense"});
+  EXPECT_EQ(view.exit_code, 2);
+  EXPECT_THAT(view.err, HasSubstr("contribution"));
+  const ProgramResult window =
+      Attn({"inspect", "--input", input, "--part", "0,0,0:9"});
+  EXPECT_EQ(window.exit_code, 3);
+  EXPECT_THAT(window.err, HasSubstr("window.query.end"));
+  const ProgramResult cotangent =
+      Attn({"inspect", "--input", input, "--view", "gradient_weight"});
+  EXPECT_EQ(cotangent.exit_code, 2);
+  EXPECT_THAT(cotangent.err, HasSubstr("--d-output"));
 }
 
 TEST_F(AttnProgramTest, AttendSpeaksJson) {
@@ -205,7 +404,7 @@ TEST_F(AttnProgramTest, AServerThatIsNotThereExitsWithFour) {
 
 TEST_F(AttnProgramTest, HelpComesWithExamples) {
   for (const char* command :
-       {"attend", "plan", "info", "health", "check", "load"}) {
+       {"attend", "inspect", "plan", "info", "health", "check", "load"}) {
     const ProgramResult result = RunProgram({ATTN_PROGRAM, command, "--help"});
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("Examples:")) << command;

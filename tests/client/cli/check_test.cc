@@ -119,12 +119,36 @@ TEST_F(CheckTest, MasksReachTheService) {
   EXPECT_EQ(parts.verdict, Verdict::kPassed) << parts.reason;
 }
 
+// Two keys with logits 0 and what each stage makes of them.
+TEST_F(CheckTest, NormalizersSparsityAndPatternsReachTheService) {
+  const ScratchFolder folder;
+  const std::vector<std::pair<std::string, std::vector<double>>> cases = {
+      {R"({"normalizer": {"kind": "sigmoid"}})", {3, 3}},
+      {R"({"normalizer": {"kind": "relu"}})", {0, 0}},
+      {R"({"normalizer": {"kind": "softmax_n", "n": 2}})", {1.5, 1.5}},
+      {R"({"normalizer": {"kind": "entmax", "alpha": 1.5}})", {3, 3}},
+      {R"({"sparsity": {"kind": "topk", "k": 1}})", {2, 2}},
+      {R"({"sparsity": {"kind": "threshold", "min_logit": 1}})", {0, 0}},
+      {R"({"mask": {"kind": "document", "offsets": [0, 1, 2]}})", {2, 4}},
+      {R"({"mask": {"kind": "prefix_lm", "prefix": 1}})", {2, 3}},
+      {R"({"mask": {"kind": "window", "left": 0, "right": 0,)"
+       R"( "align": "top_left", "sink_tokens": 1}})",
+       {2, 3}},
+  };
+  for (const auto& [params, out] : cases) {
+    const CaseResult result = Check(WriteCase(folder, "f/c", params, out));
+    EXPECT_EQ(result.verdict, Verdict::kPassed) << params << result.reason;
+  }
+}
+
 TEST_F(CheckTest, WhatTheWireCannotSayIsSkippedWithItsReason) {
   const ScratchFolder folder;
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"normalizer": {"kind": "sparsemax"}})", "normalizer sparsemax"},
-      {R"({"sink": {"kind": "x"}})", "sink logits"},
-      {R"({"mask": {"kind": "natten2d"}})", "mask natten2d"},
+      {R"({"normalizer": {"kind": "cubist"}})", "normalizer cubist"},
+      {R"({"score": {"kind": "cubist"}})", "score cubist"},
+      {R"({"sink": "cubist"})", "sink \"cubist\""},
+      {R"({"mask": {"kind": "cubist"}})", "mask cubist"},
+      {R"({"dropout": {"p": 0.5}})", "dropout without its keep mask"},
       {R"({"later": 1})", "parameter later"},
   };
   for (const auto& [params, reason] : cases) {
@@ -144,20 +168,58 @@ TEST_F(CheckTest, ACaseThatCannotBeReadFails) {
   EXPECT_THAT(Check(at).reason, HasSubstr("case.json: not valid JSON"));
 }
 
+// The case of WriteCase() with the cotangent (2, 1) and its gradients. The
+// weights are 1/2, so that d logits = ((-1, 1), (-1/2, 1/2)).
+std::string WriteGradientCase(const ScratchFolder& folder,
+                              const std::string& path,
+                              const std::vector<double>& dq) {
+  std::string at = WriteCase(folder, path, "{}", {3, 3});
+  std::string inputs;
+  for (const char* name : {"q", "k", "v", "dout"}) {
+    absl::StrAppend(
+        &inputs, inputs.empty() ? "" : ",",
+        Entry(name, absl::StrCat("in_", name, ".npy"), "[1, 1, 2, 1]"));
+  }
+  std::string outputs;
+  for (const char* name : {"out", "dq", "dk", "dv"}) {
+    absl::StrAppend(
+        &outputs, outputs.empty() ? "" : ",",
+        Entry(name, absl::StrCat("out_", name, ".npy"), "[1, 1, 2, 1]"));
+  }
+  folder.Write(
+      path + "/case.json",
+      absl::StrCat(
+          R"({"schema": 1, "name": "c", "family": "f", "op": "attention_vjp",)",
+          R"("params": {}, "inputs": {)", inputs, R"(}, "outputs": {)", outputs,
+          R"(}, "tolerance": {"float64": {"rtol": 1e-9, "atol": 1e-9},)",
+          R"("float32": {"rtol": 1e-5, "atol": 1e-6}}})"));
+  const auto write = [&](const std::string& name, std::vector<double> values) {
+    TensorMap tensors;
+    tensors.emplace("", *HostTensor::From<double>({1, 1, 2, 1}, values));
+    EXPECT_TRUE(WriteTensors(at + "/" + name, tensors).ok());
+  };
+  write("in_dout.npy", {2, 1});
+  write("out_dq.npy", dq);
+  write("out_dk.npy", {0, 0});
+  write("out_dv.npy", {1.5, 1.5});
+  return at;
+}
+
+TEST_F(CheckTest, GradientsAreCompared) {
+  const ScratchFolder folder;
+  const CaseResult right =
+      Check(WriteGradientCase(folder, "f/right", {1, 0.5}));
+  EXPECT_EQ(right.verdict, Verdict::kPassed) << right.reason;
+  const CaseResult wrong = Check(WriteGradientCase(folder, "f/wrong", {1, 1}));
+  EXPECT_EQ(wrong.verdict, Verdict::kFailed);
+  EXPECT_THAT(wrong.reason, HasSubstr("dq[0, 0, 1, 0]"));
+}
+
 TEST(ScoreTest, EndsWithTheCountsAloneOnALine) {
   CheckTally score;
-  score.Add({.title = "a",
-             .verdict = Verdict::kPassed,
-             .reason = "",
-             .forward_only = false});
-  score.Add({.title = "b",
-             .verdict = Verdict::kSkipped,
-             .reason = "dropout",
-             .forward_only = false});
-  score.Add({.title = "c",
-             .verdict = Verdict::kFailed,
-             .reason = "out",
-             .forward_only = false});
+  score.Add({.title = "a", .verdict = Verdict::kPassed, .reason = ""});
+  score.Add({.title = "b", .verdict = Verdict::kSkipped, .reason = "dropout"});
+  score.Add({.title = "c", .verdict = Verdict::kFailed, .reason = "out"});
   EXPECT_THAT(score.ToString(), HasSubstr("     1  dropout\n"));
   EXPECT_THAT(score.ToString(), EndsWith("\n1 passed, 1 failed, 1 skipped\n"));
   EXPECT_EQ(score.ToJson()["skips"]["dropout"], 1);

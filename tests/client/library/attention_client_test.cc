@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "client/library/call_status.h"
+#include "client/library/gradients.h"
 #include "client/library/host_tensor.h"
+#include "client/library/inspection.h"
 #include "client/library/outputs.h"
 #include "engine/core/field_error.h"
 #include "gmock/gmock.h"
@@ -20,6 +22,7 @@
 namespace attn {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A server on a port of its own, and a client of it.
@@ -72,6 +75,36 @@ struct UniformCall {
   }
 };
 
+TEST_F(AttentionClientTest, InspectGivesTheViewsThatWereNamed) {
+  const UniformCall call(4, 2);
+  InspectMessage message;
+  const AttendMessage attend = call.Message();
+  static_cast<CallMessage&>(message) = static_cast<const CallMessage&>(attend);
+  ASSERT_TRUE(WantView("weights", message.question.views).ok());
+  message.question.window.mutable_query()->set_begin(3);
+  const auto result = Client().Inspect(message);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto weights = ViewOf(*result, "weights");
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(weights->shape(), Shape({1, 1, 1, 4}));
+  EXPECT_NEAR(weights->At(2), 0.25, 1e-6);
+  EXPECT_EQ(ViewOf(*result, "logits").status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(result->header.head_statistics_size(), 1);
+}
+
+TEST_F(AttentionClientTest, AViewThatIsNotThereIsNamed) {
+  InspectViews views;
+  EXPECT_THAT(WantView("entropy", views).message(),
+              HasSubstr("gradient_weight"));
+  EXPECT_FALSE(views.any());
+  for (const std::string& name : ViewNames()) {
+    EXPECT_TRUE(WantView(name, views).ok());
+  }
+  EXPECT_TRUE(views.logits && views.masked_logits && views.weights &&
+              views.contribution && views.gradient_weight);
+}
+
 TEST_F(AttentionClientTest, AttendGivesTheOutput) {
   const UniformCall call(4, 2);
   const auto result = Client().Attend(call.Message());
@@ -82,6 +115,28 @@ TEST_F(AttentionClientTest, AttendGivesTheOutput) {
     EXPECT_FLOAT_EQ(x, static_cast<float>(UniformCall::Mean(4)));
   }
   EXPECT_TRUE(absl::IsNotFound(OutputOf(*result, "weights").status()));
+}
+
+// One tensor [B, S, 3, H, D], here [1, 2, 3, 2, 1]: q = 0, so that the output
+// is the mean over the sequence of each head's v.
+TEST_F(AttentionClientTest, PackedTensorsGiveTheOutputBySequence) {
+  HostTensor qkv(DType::kF32, {1, 2, 3, 2, 1});
+  const double values[2][2] = {{1, 10}, {3, 30}};
+  for (int64_t s = 0; s < 2; ++s) {
+    for (int64_t h = 0; h < 2; ++h) qkv.Set(s * 6 + 4 + h, values[s][h]);
+  }
+  AttendMessage message;
+  message.qkv = qkv.view();
+  message.wanted.output = true;
+  const auto result = Client().Attend(message);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const auto output = OutputOf(*result, "output");
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_EQ(output->shape(), (Shape{1, 2, 2, 1}));
+  for (int64_t s = 0; s < 2; ++s) {
+    EXPECT_FLOAT_EQ(static_cast<float>(output->At(2 * s)), 2);
+    EXPECT_FLOAT_EQ(static_cast<float>(output->At(2 * s + 1)), 20);
+  }
 }
 
 // Large enough that the tensors travel as borrowed slices.
@@ -105,6 +160,45 @@ TEST_F(AttentionClientTest, ACallPastItsDeadlineAlsoFreesItsTensors) {
       client.Attend(call->Message(), {.deadline = absl::Microseconds(100)});
   call.reset();
   EXPECT_TRUE(absl::IsDeadlineExceeded(result.status())) << result.status();
+}
+
+// Each of n keys has weight 1 / n, and every query's output counts 1: d_v = 1.
+TEST_F(AttentionClientTest, AttendBackwardGivesTheGradients) {
+  // The second are large enough to travel as borrowed slices.
+  for (const int64_t tokens : {4, 512}) {
+    auto call = std::make_unique<UniformCall>(tokens, 16);
+    HostTensor ones(DType::kF32, call->v.shape());
+    for (int64_t i = 0; i < ones.element_count(); ++i) ones.Set(i, 1);
+    BackwardMessage message;
+    static_cast<CallMessage&>(message) = call->Message();
+    message.cotangents.output = ones.view();
+    const auto result = Client().AttendBackward(message);
+    call.reset();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_THAT(GradientNames(*result), ElementsAre("d_q", "d_k", "d_v"));
+    const auto gradient = GradientOf(*result, "d_v");
+    ASSERT_TRUE(gradient.ok()) << gradient.status();
+    for (const float x : gradient->values<float>()) EXPECT_NEAR(x, 1, 1e-5);
+    EXPECT_TRUE(absl::IsNotFound(GradientOf(*result, "d_input_0").status()));
+  }
+}
+
+TEST_F(AttentionClientTest, AnAsynchronousBackwardCallCopiesItsTensors) {
+  std::promise<absl::StatusOr<BackwardResult>> promise;
+  auto call = std::make_unique<UniformCall>(512, 16);
+  BackwardMessage message;
+  static_cast<CallMessage&>(message) = call->Message();
+  message.cotangents.output = call->v.view();
+  message.wanted.v = true;
+  Client().AttendBackwardAsync(message, {},
+                               [&](absl::StatusOr<BackwardResult> result) {
+                                 promise.set_value(std::move(result));
+                               });
+  call.reset();
+  const auto result = promise.get_future().get();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(GradientNames(*result), ElementsAre("d_v"));
+  EXPECT_NEAR(GradientOf(*result, "d_v")->At(0), UniformCall::Mean(512), 1e-3);
 }
 
 TEST_F(AttentionClientTest, ManyThreadsShareOneClient) {

@@ -116,6 +116,36 @@ TEST(MergeTest, HugeLogarithmsDoNotOverflow) {
   EXPECT_DOUBLE_EQ(merged->lse.At(0), 1e6 + std::log(2.0));
 }
 
+// By the formula, over keys and sinks together.
+TEST(MergeTest, SinksJoinOnceAfterMerging) {
+  const Whole whole(9, 3);
+  HostTensor outputs(DType::kF64, {2, 1, kRows, 1, kWidth});
+  HostTensor lses(DType::kF64, {2, 1, kRows, 1});
+  whole.Part(0, 4, 0, outputs, lses);
+  whole.Part(4, 9, 1, outputs, lses);
+  auto merged = MergePartials(outputs, lses);
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  const HostTensor keys = HostTensor::Copy(merged->lse.view());
+  const auto sinks =
+      HostTensor::From<double>({kRows, 2}, {0.5, 1, -2, 3, kNoKey, kNoKey});
+  const auto with_sink = JoinSinks(*sinks, *merged);
+  ASSERT_TRUE(with_sink.ok()) << with_sink.status();
+  HostTensor all(DType::kF64, {1, kRows, kWidth});
+  HostTensor all_lse(DType::kF64, {1, kRows});
+  whole.Part(0, 9, 0, all, all_lse);
+  for (int64_t r = 0; r < kRows; ++r) {
+    const double own = std::exp(all_lse.At(r));
+    const double sum =
+        own + std::exp(sinks->At(2 * r)) + std::exp(sinks->At(2 * r + 1));
+    EXPECT_NEAR(with_sink->At(r), std::log(sum), 1e-12);
+    EXPECT_EQ(merged->lse.At(r), keys.At(r));
+    for (int64_t d = r * kWidth; d < (r + 1) * kWidth; ++d) {
+      EXPECT_NEAR(merged->output.At(d), all.At(d) * own / sum, 1e-12);
+    }
+  }
+  EXPECT_FALSE(JoinSinks(HostTensor(DType::kF64, {kRows + 1}), *merged).ok());
+}
+
 TEST(MergeTest, NamesShapesThatDoNotFit) {
   const HostTensor outputs(DType::kF32, {2, 3, 4});
   EXPECT_FALSE(MergePartials(outputs, HostTensor(DType::kF32, {2, 4})).ok());

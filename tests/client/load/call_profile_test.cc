@@ -17,7 +17,8 @@ TEST(CallShape, SixExtentsGiveTheValuesTheQueriesWidth) {
   EXPECT_EQ(shape.kv_heads, 2);
   EXPECT_EQ(shape.q_length, 512);
   EXPECT_EQ(shape.kv_length, 640);
-  EXPECT_EQ(shape.qk_dim, 64);
+  EXPECT_EQ(shape.q_dim, 64);
+  EXPECT_EQ(shape.k_dim, 64);
   EXPECT_EQ(shape.v_dim, 64);
 }
 

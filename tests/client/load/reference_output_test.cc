@@ -32,7 +32,7 @@ oracle::Case CaseOf(const CallProfile& profile, const LoadPayload& payload) {
   call.kv_heads = profile.shape.kv_heads;
   call.q_length = profile.shape.q_length;
   call.kv_length = profile.shape.kv_length;
-  call.qk_dim = profile.shape.qk_dim;
+  call.qk_dim = profile.shape.k_dim;
   call.v_dim = profile.shape.v_dim;
   call.q = Doubles(payload.q);
   call.k = Doubles(payload.k);

@@ -19,8 +19,19 @@ AttentionSpec With(void (*change)(AttentionSpec&)) {
 std::vector<AttentionSpec> DifferentSpecs() {
   return {
       AttentionSpec(),
-      With([](AttentionSpec& s) { s.score = DotScore{0.0}; }),
-      With([](AttentionSpec& s) { s.score = DotScore{0.125}; }),
+      With([](AttentionSpec& s) {
+        s.score = DotScore{.scale = 0.0, .learned_scale = {}};
+      }),
+      With([](AttentionSpec& s) {
+        s.score = DotScore{.scale = 0.125, .learned_scale = {}};
+      }),
+      With([](AttentionSpec& s) { s.projections.emplace(); }),
+      With([](AttentionSpec& s) { s.projections.emplace().q_heads = 2; }),
+      With([](AttentionSpec& s) {
+        s.projections.emplace().query =
+            LinearLayer{.weight = 1, .bias = std::nullopt};
+      }),
+      With([](AttentionSpec& s) { s.projections.emplace().latent.emplace(); }),
       With([](AttentionSpec& s) { s.softcap = 0; }),
       With([](AttentionSpec& s) { s.softcap = 30; }),
       With([](AttentionSpec& s) { s.temperatures = {1}; }),
@@ -39,6 +50,11 @@ std::vector<AttentionSpec> DifferentSpecs() {
       }),
       With([](AttentionSpec& s) {
         s.biases = {DenseBias{0}, AlibiBias{}};
+      }),
+      With([](AttentionSpec& s) { s.kv_quantization = KvQuantization{}; }),
+      With([](AttentionSpec& s) {
+        s.kv_quantization =
+            KvQuantization{QuantizationGranularity::kPerHead, 0, 0};
       }),
       With([](AttentionSpec& s) { s.masks = {DenseMask{0}}; }),
       With([](AttentionSpec& s) { s.masks = {CausalMask{}}; }),
@@ -76,9 +92,9 @@ TEST(AttentionSpecTest, SpecsThatDifferInOneMemberAreNotEqual) {
 
 TEST(AttentionSpecTest, ZeroesOfBothSignsAreOneSpec) {
   AttentionSpec plus;
-  plus.score = DotScore{0.0};
+  plus.score = DotScore{.scale = 0.0, .learned_scale = {}};
   AttentionSpec minus;
-  minus.score = DotScore{-0.0};
+  minus.score = DotScore{.scale = -0.0, .learned_scale = {}};
   EXPECT_EQ(plus, minus);
   EXPECT_EQ(absl::HashOf(plus), absl::HashOf(minus));
 }

@@ -1,5 +1,7 @@
 #include "engine/core/field_error.h"
 
+#include <string>
+
 #include "gtest/gtest.h"
 
 namespace attn {
@@ -16,6 +18,19 @@ TEST(FieldErrorTest, TheFieldTravelsWithTheStatus) {
   EXPECT_EQ(FieldOf(status), "spec.softcap");
   const absl::Status copy = status;
   EXPECT_EQ(FieldOf(copy), "spec.softcap");
+}
+
+// Headers have room for some kilobytes, so that a client would see another
+// error.
+TEST(FieldErrorTest, WhatCameIsShortenedBetweenCharacters) {
+  std::string text(255, 'x');
+  for (int i = 0; i < 10000; ++i) text += "\u00e9";
+  const absl::Status status = FieldError("kernel", text, "a kernel");
+  EXPECT_LT(status.message().size(), 400u);
+  const std::string message(status.message());
+  EXPECT_NE(message.find(std::string(255, 'x') + "... (20255 bytes)"),
+            std::string::npos)
+      << message;
 }
 
 TEST(FieldErrorTest, OtherStatusesNameNoField) {

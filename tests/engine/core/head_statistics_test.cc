@@ -101,5 +101,123 @@ TEST(HeadStatisticsTest, LogitExtremesComeFromRowsThatSeeAKey) {
   }
 }
 
+// A row with logits.
+RowStatistics LogitRow(int64_t visible_keys, double mean, double std) {
+  RowStatistics row = Row(visible_keys, 0, 1.0 / 3, std::log(visible_keys));
+  row.lse = 1;
+  row.logit_mean = mean;
+  row.logit_std = std;
+  row.logit_min = mean - std;
+  row.logit_max = mean + std;
+  return row;
+}
+
+TEST(HeadStatisticsTest, LogitMomentsAreThoseOfAllTheLogitsTogether) {
+  // {1, 2, 6} and {4, 8}: mean 21 / 5, population variance 33.2 / 5.
+  const std::vector<RowStatistics> rows = {LogitRow(3, 3, std::sqrt(14.0 / 3)),
+                                           RowStatistics(), LogitRow(2, 6, 2)};
+  const HeadStatistics head = Summarize(rows);
+  const std::vector<double> all = {1, 2, 6, 4, 8};
+  double variance = 0;
+  for (const double x : all) variance += std::pow(x - 4.2, 2) / 5;
+  EXPECT_DOUBLE_EQ(head.logit_mean, 4.2);
+  EXPECT_DOUBLE_EQ(head.logit_std, std::sqrt(variance));
+}
+
+TEST(HeadStatisticsTest, LogitMomentsDoNotOverflow) {
+  const std::vector<RowStatistics> rows = {LogitRow(2, 1e300, 0),
+                                           LogitRow(2, -1e300, 0)};
+  EXPECT_EQ(Summarize(rows).logit_mean, 0);
+  EXPECT_DOUBLE_EQ(Summarize(rows).logit_std, 1e300);
+}
+
+TEST(HeadStatisticsTest, MeansOfEffectiveKeysAndContributionSkipEmptyRows) {
+  std::vector<RowStatistics> rows = {Row(4, 0, 0.25, std::log(4.0)),
+                                     RowStatistics(), Row(3, 0, 1, 0)};
+  rows[0].contribution = 2;
+  rows[2].contribution = 5;
+  EXPECT_NEAR(Summarize(rows).mean_effective_keys, (4 + 1) / 2.0, 1e-14);
+  EXPECT_DOUBLE_EQ(Summarize(rows).mean_contribution, 3.5);
+}
+
+TEST(HeadStatisticsTest, TheSaturatedShareIsOfRowsWithAChoice) {
+  const std::vector<RowStatistics> rows = {Row(1, 0, 1, 0), Row(2, 0, 1, 0),
+                                           Row(3, 0, 0.5, 0.9)};
+  EXPECT_DOUBLE_EQ(Summarize(rows).saturated_share, 0.5);
+}
+
+// A head of 200 rows of 9 keys whose logits differ.
+std::vector<RowStatistics> Head(double entropy_ratio, double logit_std) {
+  std::vector<RowStatistics> rows(200, LogitRow(9, 0, logit_std));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].entropy = entropy_ratio * std::log(9.0);
+    rows[i].top_key = static_cast<int64_t>(i % 9);
+  }
+  return rows;
+}
+
+TEST(HeadStatisticsTest, ACollapsedHeadLooksAtOneKeyOnly) {
+  std::vector<RowStatistics> rows = Head(0.049, 3);
+  for (size_t i = 0; i < 198; ++i) rows[i].top_key = 5;
+  const HeadStatistics head = Summarize(rows);
+  EXPECT_EQ(head.dead, DeadHead::kCollapsed);
+  EXPECT_EQ(head.dead_reason,
+            "key 5 is the top key of 99.0 % of the rows, mean entropy ratio "
+            "0.049 over 200 rows");
+  // The near misses.
+  rows[0].top_key = 4;
+  EXPECT_EQ(Summarize(rows).dead, DeadHead::kNo);
+  EXPECT_EQ(Summarize(rows).dead_reason, "");
+  rows = Head(0.051, 3);
+  for (RowStatistics& row : rows) row.top_key = 5;
+  EXPECT_EQ(Summarize(rows).dead, DeadHead::kNo);
+}
+
+TEST(HeadStatisticsTest, AnUninformativeHeadLooksAtAllKeysAlike) {
+  const HeadStatistics head = Summarize(Head(0.9991, 9e-4));
+  EXPECT_EQ(head.dead, DeadHead::kUninformative);
+  EXPECT_EQ(head.dead_reason,
+            "mean entropy ratio 0.999100, standard deviation of the logits "
+            "0.0009 over 200 rows");
+  EXPECT_EQ(Summarize(Head(0.9989, 9e-4)).dead, DeadHead::kNo);
+  EXPECT_EQ(Summarize(Head(0.9991, 1.1e-3)).dead, DeadHead::kNo);
+}
+
+TEST(HeadStatisticsTest, ConstantLogitsAreNamedAsSuch) {
+  std::vector<RowStatistics> rows(8, LogitRow(4, 2.5, 0));
+  EXPECT_EQ(Summarize(rows).dead, DeadHead::kConstantLogits);
+  EXPECT_EQ(Summarize(rows).dead_reason,
+            "every visible logit is 2.5 over 8 rows");
+  rows[1] = LogitRow(4, 2.5, 1e-2);
+  EXPECT_EQ(Summarize(rows).dead, DeadHead::kNo);
+}
+
+TEST(HeadStatisticsTest, AHeadWithoutAChoiceOrWithoutLogitsIsNotJudged) {
+  EXPECT_EQ(Summarize(std::vector<RowStatistics>(9, LogitRow(1, 2, 0))).dead,
+            DeadHead::kNo);
+  // As linear attention leaves its rows.
+  EXPECT_EQ(Summarize(std::vector<RowStatistics>(9, Row(4, -1, 0, 0))).dead,
+            DeadHead::kNo);
+}
+
+TEST(HeadStatisticsTest, FewerThanEightRowsAreTooFewForAVerdict) {
+  std::vector<RowStatistics> peaked = Head(0, 3);
+  for (RowStatistics& row : peaked) row.top_key = 5;
+  const std::vector<RowStatistics> heads[] = {
+      peaked, Head(0.9999, 1e-4),
+      std::vector<RowStatistics>(200, LogitRow(4, 2.5, 0))};
+  for (std::vector<RowStatistics> rows : heads) {
+    rows.resize(8);
+    EXPECT_NE(Summarize(rows).dead, DeadHead::kNo);
+    rows.resize(7);
+    // Rows that see no key tell nothing.
+    rows.resize(20);
+    EXPECT_EQ(Summarize(rows).dead, DeadHead::kNo);
+    EXPECT_EQ(Summarize(rows).dead_reason, "");
+    rows.resize(1);
+    EXPECT_EQ(Summarize(rows).dead, DeadHead::kNo);
+  }
+}
+
 }  // namespace
 }  // namespace attn

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,8 @@ TEST(ProblemTest, TakesExtentsAndTypesFromTheTensors) {
   EXPECT_EQ(problem->shape.kv_heads, 2);
   EXPECT_EQ(problem->shape.q_length, 5);
   EXPECT_EQ(problem->shape.kv_length, 7);
-  EXPECT_EQ(problem->shape.qk_dim, 16);
+  EXPECT_EQ(problem->shape.q_dim, 16);
+  EXPECT_EQ(problem->shape.k_dim, 16);
   EXPECT_EQ(problem->shape.v_dim, 24);
   EXPECT_EQ(problem->dtype, DType::kF32);
   EXPECT_EQ(problem->output_dtype, DType::kBF16);
@@ -111,10 +113,6 @@ std::vector<BadCall> BadShapes() {
        [](Call& c) {
          c.args.v = Described({2, 4, 7, 24});
        }},
-      {"d_k of k", "k.shape",
-       [](Call& c) {
-         c.args.k = Described({2, 2, 7, 17});
-       }},
       {"length of v", "v.shape",
        [](Call& c) {
          c.args.v = Described({2, 2, 6, 24});
@@ -125,6 +123,22 @@ std::vector<BadCall> BadShapes() {
          c.args.q = Described({1, 1, huge, 0});
          c.args.k = Described({1, 1, huge, 0});
          c.args.v = Described({1, 1, huge, 0});
+       }},
+      {"an axis of q", "q.shape",
+       [](Call& c) {
+         c.args.q = Described({2, 8, 0, (int64_t{1} << 40) + 1});
+       }},
+      {"an axis of v without keys", "v.shape",
+       [](Call& c) {
+         c.args.v = Described({2, 2, 0, int64_t{1} << 57});
+       }},
+      {"extents of k around one of 0", "k.shape",
+       [](Call& c) {
+         c.args.k = Described({1 << 20, 1 << 20, 0, 1 << 20});
+       }},
+      {"an axis of an input", "inputs[1].shape",
+       [](Call& c) {
+         c.args.inputs = {Described({7}), Described({0, int64_t{1} << 57})};
        }},
   };
 }
@@ -203,6 +217,17 @@ TEST(ProblemTest, EveryErrorNamesItsField) {
   }
 }
 
+TEST(ProblemTest, HeadsOfARaggedCallAreRefused) {
+  Call call;
+  call.args.q = Described({5, 8, 16});
+  call.args.k = call.args.v = Described({7, 2, 16});
+  call.args.q_offsets = {0, 2, 5};
+  call.args.kv_offsets = {0, 7, 7};
+  ASSERT_TRUE(call.Make().ok()) << call.Make().status();
+  call.outputs.head_output = true;
+  EXPECT_EQ(FieldOf(call.Make().status()), "outputs");
+}
+
 TEST(ProblemTest, AnErrorSaysWhatCameAndWhatWasExpected) {
   Call call = GoodCall();
   call.args.v = Described({2, 2, 6, 24});
@@ -249,6 +274,70 @@ TEST(ProblemTest, EveryFloatTypeIsTakenWithItsOutputs) {
   EXPECT_TRUE(call.Make().ok());
 }
 
+// What a call forms of tensors that hold nothing: each would wrap around.
+TEST(ProblemTest, HugeButEmptyShapesAreRefusedBeforeAnyProductOverflows) {
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  const auto field = [](const std::function<void(Call&)>& spoil) {
+    Call call = GoodCall();
+    spoil(call);
+    return FieldOf(call.Make().status());
+  };
+  EXPECT_EQ(field([](Call& c) {
+              c.spec.transforms.assign(8, NormTransform{});
+              c.args.q = Described({2, 8, 0, kHuge});
+              c.args.k = Described({2, 2, 0, kHuge});
+              c.args.v = Described({2, 2, 0, 1});
+            }),
+            "q.shape");
+  EXPECT_EQ(field([](Call& c) {
+              c.args.q = Described({2, 8, 0, 0});
+              c.args.k = Described({2, 2, 1 << 10, 0});
+              c.args.v = Described({2, 2, 1 << 10, 1});
+              c.args.inputs = {Described({0, kHuge})};
+              c.spec.score = BilinearScore{0, 0, std::nullopt};
+            }),
+            "inputs[0].shape");
+  EXPECT_EQ(field([](Call& c) {
+              c.args.q = Described({1, 1, 0, 1 << 24});
+              c.args.k = Described({1, 1, 0, 1 << 24});
+              c.args.v = Described({1, 1, 0, 1 << 24});
+              c.spec.normalizer = LinearNormalizer{};
+            }),
+            "k.shape");
+  EXPECT_EQ(field([](Call& c) {
+              c.args.q = Described({1, 1 << 28, 0, 1 << 20});
+              c.args.k = Described({1, 1, 0, 1 << 20});
+              c.args.v = Described({1, 1, 0, 1 << 20});
+              c.spec.normalizer = LinearNormalizer{};
+            }),
+            "k.shape");
+}
+
+// Token rows of a layer that reads nothing and makes much of it.
+TEST(ProblemTest, AProjectionWithoutInputsIsBoundedByItsRows) {
+  Call call = GoodCall();
+  ProjectionSpec projections;
+  projections.q_heads = 1;
+  projections.query = projections.key = projections.value =
+      LinearLayer{0, std::nullopt};
+  call.spec.projections = projections;
+  call.args.q = call.args.k = call.args.v = Described({1, 1 << 14, 0});
+  call.args.q_lengths = call.args.kv_lengths = {};
+  call.args.inputs = {Described({int64_t{1} << 36, 0})};
+  EXPECT_EQ(FieldOf(call.Make().status()), "q.shape");
+  call.args.inputs = {Described({int64_t{1} << 60, 0})};
+  EXPECT_EQ(FieldOf(call.Make().status()), "inputs[0].shape");
+}
+
+TEST(ProblemTest, LargeCallsWithinTheBoundsAreTaken) {
+  Call call = GoodCall();
+  call.args.q = Described({1, 128, 1 << 20, 256});
+  call.args.k = Described({1, 8, 1 << 20, 256});
+  call.args.v = Described({1, 8, 1 << 20, 256});
+  call.args.q_lengths = call.args.kv_lengths = {};
+  EXPECT_TRUE(call.Make().ok()) << call.Make().status();
+}
+
 TEST(ProblemTest, LengthsAreDataButTheirPresenceIsNot) {
   Call with = GoodCall();
   with.args.kv_lengths = {3, 4};
@@ -272,6 +361,12 @@ TEST(ProblemTest, EqualProblemsHashEqualAndOthersApart) {
   add([](Problem& p) { p.inputs = {{DType::kF32, Shape({1, 7})}}; });
   add([](Problem& p) { p.has_q_lengths = true; });
   add([](Problem& p) { p.has_kv_lengths = true; });
+  add([](Problem& p) { p.kv_dtype = DType::kI8; });
+  add([](Problem& p) { p.k_is_matrix = false; });
+  add([](Problem& p) { p.ragged = true; });
+  add([](Problem& p) { p.counts_f16_overflows = true; });
+  add([](Problem& p) { p.q_rows = 9; });
+  add([](Problem& p) { p.kv_rows = 9; });
   add([](Problem& p) { p.outputs.logits = true; });
   add([](Problem& p) { p.outputs.masked_logits = true; });
   add([](Problem& p) { p.outputs.weights = true; });

@@ -62,7 +62,7 @@ TEST_P(CornersTest, FullyMaskedRowsAreZeroAndTheOthersAreNot) {
       }
       ExpectEmptyRow(got, row);
       for (size_t c = 0; c < 3; ++c) EXPECT_EQ(got.output[row * 3 + c], 0);
-      for (size_t j = 0; j < 6; ++j) {
+      for (size_t j = 0; j < 6 && HoldsRows(); ++j) {
         EXPECT_EQ(got.weights[row * 6 + j], 0);
         EXPECT_EQ(got.masked_logits[row * 6 + j], -kInfinity);
       }
@@ -99,6 +99,18 @@ TEST_P(CornersTest, NoBatchGivesAnEmptyOutput) {
   Case call = CaseOf(4, 5, 8, 8);
   call.batch = 0;
   call.q.clear();
+  call.k.clear();
+  call.v.clear();
+  EXPECT_THAT(Run(call).output, IsEmpty());
+}
+
+TEST_P(CornersTest, NoQueryHeadsGiveAnEmptyOutputThoughThereAreKeys) {
+  Case call = CaseOf(4, 5, 8, 8);
+  call.q_heads = 0;
+  call.q.clear();
+  EXPECT_THAT(Run(call).output, IsEmpty());
+  EXPECT_THAT(Run(call).rows, IsEmpty());
+  call.kv_heads = 0;
   call.k.clear();
   call.v.clear();
   EXPECT_THAT(Run(call).output, IsEmpty());

@@ -1,8 +1,10 @@
 // Bits depend on nothing but the call: not on the batch it came in, the number
 // of workers, or what else runs.
 #include <atomic>
+#include <set>
 #include <thread>
 
+#include "engine/runtime/mutex.h"
 #include "tests/engine/kernels/every_kernel.h"
 #include "tests/testing/random_case.h"
 
@@ -75,12 +77,51 @@ TEST_P(DeterminismTest, OrderOfJobsAndNumberOfWorkersDoNotMatter) {
     const DType dtype = seed % 2 == 0 ? DType::kF32 : DType::kBF16;
     Case call = MixedCase(seed);
     RoundTo(dtype, call);
-    const EngineCall engine_call(call, {.dtype = dtype, .output_dtype = dtype});
+    const EngineCall engine_call(
+        call, Options({.dtype = dtype, .output_dtype = dtype}));
     if (!Supports(engine_call)) continue;
     const Outcome backwards = engine_call.RunBackwards(kernel());
     EXPECT_TRUE(engine_call.Run(one, kernel().name()).SameBits(backwards));
     EXPECT_TRUE(engine_call.Run(two, kernel().name()).SameBits(backwards));
+    EXPECT_TRUE(
+        engine_call.RunAndWait(two, kernel().name()).SameBits(backwards));
   }
+}
+
+// Counts the threads that ask it, as each does that computes. Thread-safe.
+class CountingClock final : public Clock {
+ public:
+  absl::Time Now() const override {
+    const MutexLock lock(mutex_);
+    threads_.insert(std::this_thread::get_id());
+    return Clock::Monotonic().Now();
+  }
+  std::set<std::thread::id> threads() const {
+    const MutexLock lock(mutex_);
+    return threads_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  mutable std::set<std::thread::id> threads_ ATTN_GUARDED_BY(mutex_);
+};
+
+TEST_P(DeterminismTest, TheCallerOfASmallCallComputesIt) {
+  const CountingClock clock;
+  Engine engine({.workers = 1, .clock = &clock});
+  Case call;
+  call.batch = call.q_heads = call.kv_heads = 1;
+  call.q_length = call.kv_length = 9;
+  call.qk_dim = call.v_dim = 8;
+  Random random(350);
+  FillTensors(random, call);
+  const EngineCall engine_call(call, Options());
+  ASSERT_TRUE(Supports(engine_call));
+  engine_call.RunAndWait(engine, kernel().name());
+  EXPECT_EQ(clock.threads(), std::set{std::this_thread::get_id()});
+  EXPECT_GT(engine.busy_time(), absl::ZeroDuration());
+  engine_call.Run(engine, kernel().name());
+  EXPECT_EQ(clock.threads().size(), 2U);
 }
 
 TEST_P(DeterminismTest, CallsFromManyThreadsHaveTheBitsOfACallAlone) {
@@ -88,7 +129,7 @@ TEST_P(DeterminismTest, CallsFromManyThreadsHaveTheBitsOfACallAlone) {
   std::vector<EngineCall> calls;
   std::vector<Outcome> alone;
   for (uint64_t seed = 400; seed < 408; ++seed) {
-    calls.emplace_back(MixedCase(seed), CallOptions{});
+    calls.emplace_back(MixedCase(seed), Options());
     alone.push_back(calls.back().RunBackwards(kernel()));
   }
   std::atomic<int> different{0};

@@ -120,7 +120,8 @@ TEST(EngineDoorTest, ListsEveryStageAndKernel) {
       EXPECT_FALSE(member.summary.empty());
     }
   }
-  EXPECT_THAT(stages, ElementsAre("score", "bias", "mask", "normalizer"));
+  EXPECT_THAT(stages, ElementsAre("transform", "score", "bias", "mask",
+                                  "sparsifier", "normalizer"));
   EXPECT_EQ(ListKernels().back(), "reference");
   EXPECT_THAT(ListKernels(), Contains("rowwise"));
   EXPECT_FALSE(IsaName().empty());

@@ -23,15 +23,41 @@ class EveryKernel : public ::testing::TestWithParam<const Kernel*> {
     return problem.ok() && kernel().WhyNot(*problem).empty();
   }
 
+  // Asks for rows of scores, and for what is made of them, only if the kernel
+  // ever holds them.
+  CallOptions Options(CallOptions options = {}) const {
+    options.scores = options.scores && HoldsRows();
+    options.statistics = options.statistics && HoldsRows();
+    return options;
+  }
+  bool HoldsRows() const {
+    Problem problem;
+    problem.shape = {1, 1, 1, 1, 1, 1, 1, 1};
+    problem.outputs.weights = true;
+    return kernel().WhyNot(problem).empty();
+  }
   Outcome Run(const oracle::Case& call, const CallOptions& options = {}) const {
-    return EngineCall(call, options).RunBackwards(kernel());
+    return EngineCall(call, Options(options)).RunBackwards(kernel());
   }
 };
 
-inline auto AllKernels() {
-  const auto table = KernelTable();
-  return ::testing::ValuesIn(
-      std::vector<const Kernel*>(table.begin(), table.end()));
+// Those that form scores of any number of queries, or of so many: a recurrent
+// one refuses a softmax.
+inline auto AllKernels(int64_t q_length = 1024) {
+  Problem problem;
+  problem.shape = {.batch = 1,
+                   .q_heads = 1,
+                   .kv_heads = 1,
+                   .q_length = q_length,
+                   .kv_length = 1,
+                   .q_dim = 1,
+                   .k_dim = 1,
+                   .v_dim = 1};
+  std::vector<const Kernel*> kernels;
+  for (const Kernel* kernel : KernelTable()) {
+    if (kernel->WhyNot(problem).empty()) kernels.push_back(kernel);
+  }
+  return ::testing::ValuesIn(kernels);
 }
 
 inline std::string KernelName(

@@ -124,6 +124,27 @@ TEST_F(CpuQuotaTest, V1IsFoundUnderTheShortMountAndInParents) {
   ExpectQuota(2, 2, kV1);
 }
 
+TEST_F(CpuQuotaTest, TheTightestOfTheV1GroupAndItsParentsCounts) {
+  AllowCpus("0-15");
+  Write("proc/self/cgroup", "1:cpu:/pods/pod7/attn\n0::/\n");
+  const auto limit = [this](const std::string& group, const char* quota_us) {
+    Write("sys/fs/cgroup/cpu/" + group + "cpu.cfs_quota_us", quota_us);
+    Write("sys/fs/cgroup/cpu/" + group + "cpu.cfs_period_us", "100000\n");
+  };
+  limit("", "-1\n");
+  limit("pods/", "600000\n");
+  limit("pods/pod7/", "150000\n");
+  limit("pods/pod7/attn/", "-1\n");
+  ExpectQuota(1.5, 2, kV1);
+}
+
+TEST_F(CpuQuotaTest, ACpusetNarrowerThanTheQuotaCounts) {
+  AllowCpus("2-3");
+  Write("proc/self/cgroup", "0::/service\n");
+  Write("sys/fs/cgroup/service/cpu.max", "250000 100000\n");
+  ExpectQuota(2, 2, kAffinity);
+}
+
 TEST_F(CpuQuotaTest, V1MinusOneIsNoLimit) {
   AllowCpus("0-7");
   Write("proc/self/cgroup", "4:cpu:/\n");

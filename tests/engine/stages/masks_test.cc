@@ -248,5 +248,62 @@ TEST(DenseMaskStage, AWrongInputIsRefusedByName) {
   }
 }
 
+// A block as large as a number can be is one block of everything.
+TEST(BlockMaskStages, BlocksOfTheLargestSizeDoNotOverflow) {
+  StageCall call(1, 2, 3, 5);
+  call.AddInput<uint8_t>(DType::kBool, {1, 1}, {1});
+  const auto everything = [](int64_t, int64_t) { return true; };
+  BigBirdMask big_bird;
+  big_bird.block = kMax;
+  big_bird.random_blocks = kMax;
+  big_bird.global_blocks = kMax;
+  big_bird.window_blocks = kMax;
+  BlockSparseMask sparse;
+  sparse.layout = 0;
+  sparse.q_block = sparse.kv_block = kMax;
+  for (const MaskSpec& spec : {MaskSpec{big_bird}, MaskSpec{sparse}}) {
+    const absl::Status status = Validate(spec, call.problem());
+    ASSERT_TRUE(status.ok()) << status;
+    ExpectMaskIs(*Make(spec, call.problem()), call, 0, everything);
+  }
+}
+
+TEST(BlockMaskStages, BigBirdIsBoundedAlsoWithoutKeys) {
+  constexpr int64_t kHuge = int64_t{1} << 36;
+  const auto field = [](int64_t heads, int64_t q_length, int64_t kv_length) {
+    StageCall call(1, heads, q_length, kv_length);
+    return FieldOf(Validate(BigBirdMask{}, call.problem()));
+  };
+  EXPECT_EQ(field(1, kHuge, 0), "spec.masks[1].big_bird.block");
+  EXPECT_EQ(field(kHuge, 0, 0), "spec.masks[1].big_bird.block");
+  EXPECT_EQ(field(1, 0, kHuge), "spec.masks[1].big_bird.block");
+}
+
+// Numbers at the end of their range exclude or allow as the definition says in
+// numbers that do not overflow.
+TEST(PatternMaskStages, TheLargestParametersDoNotOverflow) {
+  ForEachShape([](const StageCall& call) {
+    const Allowed causal = BandRule(call, 0, WindowMask{{}, 0});
+    const Allowed everything = [](int64_t, int64_t) { return true; };
+    StageCall own(call.shape().batch, call.shape().q_heads,
+                  call.shape().q_length, call.shape().kv_length);
+    const auto alignment = Alignment::kTopLeft;
+    const auto expect = [&](const MaskSpec& spec, const Allowed& rule) {
+      const absl::Status status = Validate(spec, own.problem());
+      ASSERT_TRUE(status.ok()) << status;
+      ExpectMaskIs(*Make(spec, own.problem()), own, 0, rule);
+    };
+    expect(DilatedMask{1, kMax, alignment}, everything);
+    expect(StridedMask{kMax, alignment}, causal);
+    expect(FixedMask{kMax, kMax, alignment}, causal);
+    expect(LongformerMask{kMax, {kMax}, alignment}, everything);
+    expect(StreamingMask{kMax, kMax, alignment}, causal);
+    expect(PrefixMask{{kMax}, alignment}, everything);
+    expect(WindowMask{kMax, kMax, alignment}, everything);
+    expect(GlobalMask{{0, kMax}, alignment},
+           [](int64_t row, int64_t key) { return row == 0 || key == 0; });
+  });
+}
+
 }  // namespace
 }  // namespace attn

@@ -68,7 +68,7 @@ void ExpectTileFinished(const FullCall& full, const Pipeline& pipeline,
       tile.At(r, j) = static_cast<T>(score(r, j));
     }
   }
-  pipeline.Finish(full.view(), tile.tile());
+  pipeline.Finish(full.view(), tile.tile(), nullptr);
   for (int64_t r = 0; r < b.rows; ++r) {
     for (int64_t j = 0; j < b.keys; ++j) {
       const double want = full.Final(score(r, j), b.batch, b.head,
@@ -136,7 +136,7 @@ TEST(Pipeline, RowsBeyondTheirLengthSeeNothing) {
   EXPECT_EQ(keys.begin, 0);
   EXPECT_EQ(keys.end, 4);
   OwnedTile<float> tile({0, 0, 1, 2, 0, 4}, 7.0F);
-  pipeline.Finish(call.view(), tile.tile());
+  pipeline.Finish(call.view(), tile.tile(), nullptr);
   EXPECT_EQ(tile.At(0, 3), 7.0F);
   EXPECT_EQ(tile.At(1, 0), -std::numeric_limits<float>::infinity());
 }
@@ -146,7 +146,7 @@ TEST(Pipeline, WhatIsBehindAMaskOrALengthIsOverwritten) {
   const Pipeline pipeline(full.call().problem());
   OwnedTile<float> tile({1, 0, 0, 5, 0, 9},
                         std::numeric_limits<float>::quiet_NaN());
-  pipeline.Finish(full.call().view(), tile.tile());
+  pipeline.Finish(full.call().view(), tile.tile(), nullptr);
   for (int64_t i = 0; i < 5; ++i) {
     for (int64_t j = 0; j < 9; ++j) {
       const bool visible = !std::isinf(full.Final(0, 1, 0, i, j));
@@ -160,7 +160,7 @@ TEST(Pipeline, OneTemperatureServesAllHeads) {
   call.spec().temperatures = {4.0};
   const Pipeline pipeline(call.problem());
   OwnedTile<double> tile({0, 2, 0, 1, 0, 1}, 2.0);
-  pipeline.Finish(call.view(), tile.tile());
+  pipeline.Finish(call.view(), tile.tile(), nullptr);
   EXPECT_EQ(tile.At(0, 0), 0.5);
 }
 
@@ -171,7 +171,7 @@ TEST(Pipeline, OptionsThatNoFloatHoldsDoNotMakeNaN) {
   const Pipeline pipeline(call.problem());
   OwnedTile<float> tile({0, 0, 0, 1, 0, 2}, 0.0F);
   tile.At(0, 1) = -3;
-  pipeline.Finish(call.view(), tile.tile());
+  pipeline.Finish(call.view(), tile.tile(), nullptr);
   EXPECT_EQ(tile.At(0, 0), 0.0F);
   EXPECT_EQ(tile.At(0, 1), std::numeric_limits<float>::lowest());
 }
@@ -195,9 +195,9 @@ TEST(Pipeline, TheStagesAreDescribedInOrder) {
 TEST(Pipeline, TheEffectiveScaleIsTheOneThatIsApplied) {
   StageCall call(1, 1, 1, 1);
   EXPECT_EQ(EffectiveScale(call.problem()), 0.5);  // d_k = 4
-  call.spec().score = DotScore{-0.25};
+  call.spec().score = DotScore{.scale = -0.25, .learned_scale = {}};
   EXPECT_EQ(EffectiveScale(call.problem()), -0.25);
-  EXPECT_EQ(Pipeline(call.problem()).score().scale(0), -0.25);
+  EXPECT_EQ(Pipeline(call.problem()).score().scale(call.view(), 0), -0.25);
 }
 
 TEST(Pipeline, ErrorsNameTheMemberOfTheList) {
@@ -210,7 +210,7 @@ TEST(Pipeline, ErrorsNameTheMemberOfTheList) {
   EXPECT_EQ(field(), "spec.masks[1].causal.alignment");
   call.spec().biases = {AlibiBias{}, DenseBias{7}};
   EXPECT_EQ(field(), "spec.biases[1].dense.tensor.input");
-  call.spec().score = DotScore{kNaN};
+  call.spec().score = DotScore{.scale = kNaN, .learned_scale = {}};
   EXPECT_EQ(field(), "spec.score.dot.scale");
 }
 

@@ -26,7 +26,8 @@ class StageCall {
                       .kv_heads = heads,
                       .q_length = q_length,
                       .kv_length = kv_length,
-                      .qk_dim = 4,
+                      .q_dim = 4,
+                      .k_dim = 4,
                       .v_dim = 4};
   }
 

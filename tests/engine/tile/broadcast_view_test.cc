@@ -22,7 +22,8 @@ Problem ProblemWith(Shape shape, DType dtype = DType::kF32) {
                    .kv_heads = 1,
                    .q_length = kTarget[2],
                    .kv_length = kTarget[3],
-                   .qk_dim = 1,
+                   .q_dim = 1,
+                   .k_dim = 1,
                    .v_dim = 1};
   problem.inputs = {{dtype, std::move(shape)}};
   return problem;

@@ -114,6 +114,19 @@ TEST_P(RowMathTest, ScanRowSeesOneNaNAnywhere) {
   EXPECT_EQ(ScanRow(row.data(), 3).max, 0.0F);
 }
 
+TEST_P(RowMathTest, ScanRowTellsInfinitiesFromExcludedElements) {
+  for (size_t at = 0; at < 70; ++at) {
+    std::vector<float> row = Random(70, -5, 5);
+    row[at] = kInf;
+    row[(at + 16) % 70] = -kInf;
+    const RowRange<float> range = ScanRow(row.data(), 70);
+    ASSERT_EQ(range.max, kInf);
+    ASSERT_GE(range.min, -5.0F);
+    ASSERT_EQ(range.visible, 69);
+    ASSERT_FALSE(range.has_nan);
+  }
+}
+
 TEST_P(RowMathTest, ExpIsWithinTwoUlpOverItsWholeRange) {
   std::vector<float> x;
   for (float v = 0; v > -87.33F; v -= 0.00037F) x.push_back(v);
@@ -135,6 +148,16 @@ TEST_P(RowMathTest, ExpTreatsTheEdgesByName) {
   EXPECT_THAT(std::vector<float>(row.begin() + 2, row.end() - 1),
               testing::Each(0.0F));
   EXPECT_TRUE(std::isnan(row[6]));
+}
+
+TEST_P(RowMathTest, ExpOfNaNIsNaNWhateverItsSignAndPayload) {
+  for (const uint32_t bits : {0x7FC00000U, 0x7FC00001U, 0x7F8000FFU,
+                              0x7FFFFFFFU, 0xFFC000C0U, 0xFFFFFFFFU}) {
+    std::vector<float> row(20, std::bit_cast<float>(bits));
+    const ExpSums sums = ExpRow(row.data(), Size(row), 0.0F);
+    for (const float x : row) ASSERT_TRUE(std::isnan(x)) << bits;
+    ASSERT_TRUE(std::isnan(sums.sum));
+  }
 }
 
 TEST_P(RowMathTest, ExcludedElementsAddNothingToTheSums) {

@@ -150,6 +150,7 @@ const std::vector<BadRequest>& BadRequests() {
       {"heads", "k.shape",
        [](Request& r) {
          *r.mutable_k() = FloatTensor({1, 3, 7, 8}, RandomFloats(168, 1));
+         *r.mutable_v() = FloatTensor({1, 3, 7, 8}, RandomFloats(168, 2));
        }},
       {"NaN scale", "spec.score.dot.scale",
        [](Request& r) {
@@ -232,6 +233,18 @@ TEST(Plan, RefusesBytesThatAreNoMessage) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+// Its memory was sent as it came: nobody asked the engine for it.
+TEST(Attend, OutputsOfTheHeadsAreTheOutputWithoutAProjection) {
+  RunningServer server;
+  wire::AttendRequest request = RandomRequest({}, 3);
+  request.add_outputs(wire::OUTPUT_OUTPUT);
+  request.add_outputs(wire::OUTPUT_HEAD_OUTPUT);
+  wire::AttendResponse response;
+  const grpc::Status status = server.Attend(request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.head_output().data(), response.output().data());
+}
+
 TEST(GetServerInfo, TellsLimitsThreadsAndMembers) {
   ServerOptions options = TestOptions();
   options.max_message_bytes = 12345678;
@@ -243,7 +256,8 @@ TEST(GetServerInfo, TellsLimitsThreadsAndMembers) {
   EXPECT_EQ(response.compute_threads(), 2);
   EXPECT_EQ(response.version(), ATTN_VERSION);
   EXPECT_EQ(response.kernels(response.kernels_size() - 1), "reference");
-  EXPECT_EQ(response.stages_size(), 4);
+  // transform, score, bias, mask, sparsifier, normalizer
+  EXPECT_EQ(response.stages_size(), 6);
 }
 
 TEST(Attend, IsServedOverAUnixSocket) {

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/integration/server/raw_rpc.h"
 #include "tests/integration/server/running_server.h"
 
 namespace attn {
@@ -60,9 +61,9 @@ TEST(Limits, TooManyRequestsAreRefusedWithARetryDelay) {
               HasSubstr("--max-concurrent-requests=1"));
   EXPECT_THAT(refused.error_details(), HasSubstr("google.rpc.RetryInfo"));
   slow.Cancel();
-  EXPECT_GE(
-      server.MetricValue("attn_requests_rejected_total{reason=\"queue_full\"}"),
-      1);
+  EXPECT_GE(server.MetricReaching(
+                "attn_requests_rejected_total{reason=\"queue_full\"}", 1),
+            1);
 }
 
 TEST(Limits, ACancelledCallFreesItsPlace) {
@@ -111,6 +112,23 @@ TEST(Limits, ATinyCallIsServedWhileALargeOneRuns) {
   EXPECT_EQ(slow.Cancel().error_code(), grpc::StatusCode::CANCELLED);
 }
 
+TEST(Limits, HealthIsAnsweredWhileEveryWorkerIsBusy) {
+  constexpr int kChecks = 100;
+  ServerOptions options = TestOptions();
+  options.compute_threads = 1;
+  options.max_concurrent_requests = 1;
+  options.max_queue_size = 1;
+  RunningServer server(options);
+  SlowCall slow(server);
+  CallUntil(server, grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const auto channel = server.Connect();
+  for (int i = 0; i < kChecks; ++i) {
+    EXPECT_EQ(HealthOf(channel, "attention.v1.AttentionService"), "SERVING");
+  }
+  // It ran all the time.
+  EXPECT_EQ(slow.Cancel().error_code(), grpc::StatusCode::CANCELLED);
+}
+
 TEST(Limits, ARequestThatIsTooLongIsToldBothNumbersAndTheFlag) {
   ServerOptions options = TestOptions();
   options.max_message_bytes = 10000;
@@ -138,8 +156,9 @@ TEST(Limits, AResponseThatIsTooLongIsRefusedBeforeItIsComputed) {
   EXPECT_THAT(status.error_message(),
               AllOf(HasSubstr("a response of"),
                     HasSubstr("--max-message-bytes=100000")));
-  EXPECT_EQ(server.MetricValue("attn_requests_rejected_total"
-                               "{reason=\"too_large\"}"),
+  EXPECT_EQ(server.MetricReaching("attn_requests_rejected_total"
+                                  "{reason=\"too_large\"}",
+                                  1),
             1);
 }
 

@@ -1,10 +1,14 @@
 #include "tests/integration/server/running_server.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <random>
+#include <thread>
+#include <utility>
 
+#include "absl/time/clock.h"
 #include "server/app/listen_address.h"
 #include "tests/server/metrics/scrape.h"
 
@@ -24,8 +28,20 @@ ServerOptions TestOptionsWithMetrics() {
   return options;
 }
 
+bool Becomes(const std::function<bool()>& is_so) {
+  const absl::Time patience = absl::Now() + absl::Seconds(60);
+  while (!is_so()) {
+    if (absl::Now() >= patience) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
 RunningServer::RunningServer(const ServerOptions& options)
-    : log_(LogFormat::kText, [](const std::string&) {}) {
+    : RunningServer(options, [](const std::string&) {}) {}
+
+RunningServer::RunningServer(const ServerOptions& options, LineLog::Sink sink)
+    : log_(LogFormat::kText, std::move(sink)) {
   QuietGrpc();
   auto server = Server::Start(options, log_);
   if (!server.ok()) {
@@ -59,6 +75,20 @@ std::string RunningServer::Metrics() const {
 
 double RunningServer::MetricValue(const std::string& series) const {
   return ValueOf(Metrics(), series);
+}
+
+double RunningServer::MetricReaching(const std::string& series,
+                                     double least) const {
+  double now = 0;
+  Becomes([&] { return (now = MetricValue(series)) >= least; });
+  return now;
+}
+
+double RunningServer::MetricBecoming(const std::string& series,
+                                     double value) const {
+  double now = 0;
+  Becomes([&] { return (now = MetricValue(series)) == value; });
+  return now;
 }
 
 std::vector<float> RandomFloats(int64_t count, uint32_t seed) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,10 +20,15 @@ namespace wire = ::attention::v1;
 ServerOptions TestOptions();
 ServerOptions TestOptionsWithMetrics();
 
+// Asks every 2 ms, for a minute. False: it did not come true.
+bool Becomes(const std::function<bool()>& is_so);
+
 class RunningServer {
  public:
   // Dies if the server does not start. Its log is silent.
   explicit RunningServer(const ServerOptions& options = TestOptions());
+  // Its log goes to `sink`, which must outlive it.
+  RunningServer(const ServerOptions& options, LineLog::Sink sink);
 
   Server& server() { return *server_; }
   const std::string& address() const { return server_->grpc_addresses()[0]; }
@@ -36,6 +42,11 @@ class RunningServer {
   std::string Metrics() const;
   // -1: there is no such series.
   double MetricValue(const std::string& series) const;
+  // Waits, up to a minute, until it is at least `least`, and gives it: a call
+  // is counted after its reply is on its way.
+  double MetricReaching(const std::string& series, double least) const;
+  // As MetricReaching, until it is `value`.
+  double MetricBecoming(const std::string& series, double value) const;
   // Stops it, as SIGTERM does.
   void Stop() { server_->Stop(); }
 

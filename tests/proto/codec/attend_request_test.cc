@@ -232,7 +232,7 @@ std::vector<BadRequest> BadMetadata() {
       {"UnknownOutput", "outputs[1]",
        [](R& r) {
          r.add_outputs(v1::OUTPUT_LSE);
-         r.add_outputs(static_cast<v1::Output>(8));
+         r.add_outputs(static_cast<v1::Output>(99));
        }},
       {"UnspecifiedOutput", "outputs[0]",
        [](R& r) { r.add_outputs(v1::OUTPUT_UNSPECIFIED); }},

@@ -1,18 +1,25 @@
 #include "tests/proto/codec/random_request.h"
 
 #include "engine/core/dtype.h"
+#include "proto/codec/spec_codec.h"
+#include "tests/proto/codec/random_spec.h"
 
 namespace attn {
 
 v1::AttendRequest RandomRequest::Draw() {
   v1::AttendRequest request;
-  if (Below(4) > 0) FillSpec(request.mutable_spec());
+  if (Below(4) > 0) {
+    RandomSpec specs(static_cast<uint32_t>(random_()));
+    *request.mutable_spec() = EncodeSpec(specs.Draw());
+  }
   for (int i = Below(4); i > 0; --i) {
-    request.add_outputs(static_cast<v1::Output>(1 + Below(7)));
+    request.add_outputs(static_cast<v1::Output>(1 + Below(v1::Output_MAX)));
   }
   if (Below(2) > 0) request.set_output_dtype(v1::DATA_TYPE_F16);
   for (int i = Below(3); i > 0; --i) request.add_q_lengths(Below(1 << 20));
   for (int i = Below(3); i > 0; --i) request.add_kv_lengths(-Below(5));
+  for (int i = Below(3); i > 0; --i) request.add_q_offsets(Below(9));
+  for (int i = Below(3); i > 0; --i) request.add_kv_offsets(Below(9));
   if (Below(2) > 0) request.set_kernel(Text());
   if (Below(2) > 0) request.set_request_id(Text());
   for (v1::Tensor* tensor :
@@ -38,18 +45,6 @@ void RandomRequest::FillTensor(int rank, v1::Tensor* tensor) {
     const int bound = tensor->dtype() == v1::DATA_TYPE_BOOL ? 2 : 256;
     data.push_back(static_cast<char>(Below(bound)));
   }
-}
-
-void RandomRequest::FillSpec(v1::AttentionSpec* spec) {
-  if (Below(2) > 0) spec->mutable_score()->mutable_dot()->set_scale(Below(9));
-  if (Below(2) > 0) spec->set_softcap(Below(50));
-  if (Below(2) > 0) spec->add_biases()->mutable_alibi()->add_slopes(Below(3));
-  if (Below(2) > 0) {
-    const auto input = static_cast<uint32_t>(Below(1000));
-    spec->add_masks()->mutable_dense()->mutable_tensor()->set_input(input);
-  }
-  if (Below(2) > 0) spec->add_masks()->mutable_window()->set_left(Below(99));
-  for (int i = Below(3); i > 0; --i) spec->add_temperatures(Below(4));
 }
 
 std::string RandomRequest::Text() {

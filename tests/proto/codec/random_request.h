@@ -22,7 +22,6 @@ class RandomRequest {
 
  private:
   void FillTensor(int rank, v1::Tensor* tensor);
-  void FillSpec(v1::AttentionSpec* spec);
   std::string Text();
 
   std::mt19937 random_;

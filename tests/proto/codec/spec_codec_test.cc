@@ -1,10 +1,11 @@
 #include "proto/codec/spec_codec.h"
 
-#include <random>
+#include <variant>
 
 #include "engine/core/field_error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/proto/codec/random_spec.h"
 
 namespace attn {
 namespace {
@@ -47,7 +48,7 @@ TEST(SpecCodec, EveryFieldArrives) {
   const auto spec = DecodeSpec(message);
   ASSERT_TRUE(spec.ok()) << spec.status();
   AttentionSpec expected;
-  expected.score = DotScore{.scale = 0.0};
+  expected.score = DotScore{.scale = 0.0, .learned_scale = std::nullopt};
   expected.softcap = 30;
   expected.biases = {DenseBias{.input = 7}, AlibiBias{.slopes = {0.5}}};
   expected.masks = {
@@ -59,62 +60,56 @@ TEST(SpecCodec, EveryFieldArrives) {
   EXPECT_EQ(*spec, expected);
 }
 
-// One of each kind of field, drawn from `random`.
-class RandomSpec {
- public:
-  explicit RandomSpec(uint32_t seed) : random_(seed) {}
-
-  AttentionSpec Draw() {
-    AttentionSpec spec;
-    if (Coin()) spec.score = DotScore{.scale = Number()};
-    if (Coin()) spec.softcap = Number();
-    for (int i = Below(4); i > 0; --i) spec.biases.push_back(Bias());
-    for (int i = Below(4); i > 0; --i) spec.masks.push_back(Mask());
-    for (int i = Below(4); i > 0; --i) spec.temperatures.push_back(Number());
-    return spec;
-  }
-
- private:
-  BiasSpec Bias() {
-    if (Coin()) return DenseBias{.input = static_cast<uint32_t>(random_())};
-    AlibiBias bias;
-    for (int i = Below(4); i > 0; --i) bias.slopes.push_back(Number());
-    return bias;
-  }
-  MaskSpec Mask() {
-    const auto alignment = static_cast<Alignment>(Below(3));
-    switch (Below(3)) {
-      case 0:
-        return CausalMask{.alignment = alignment};
-      case 1:
-        return DenseMask{.input = static_cast<uint32_t>(random_())};
-      default:
-        WindowMask mask;
-        mask.alignment = alignment;
-        if (Coin()) mask.left = Below(1000) - 1;
-        if (Coin()) mask.right = int64_t{1} << Below(62);
-        return mask;
-    }
-  }
-  bool Coin() { return Below(2) == 1; }
-  int Below(int bound) {
-    return std::uniform_int_distribution<int>(0, bound - 1)(random_);
-  }
-  double Number() { return std::normal_distribution<double>()(random_); }
-
-  std::mt19937 random_;
-};
+void ExpectRoundTrip(const AttentionSpec& spec) {
+  v1::AttentionSpec message;
+  ASSERT_TRUE(message.ParseFromString(EncodeSpec(spec).SerializeAsString()));
+  const auto decoded = DecodeSpec(message);
+  ASSERT_TRUE(decoded.ok()) << decoded.status() << message.DebugString();
+  ASSERT_EQ(*decoded, spec) << message.DebugString();
+}
 
 TEST(SpecCodec, DecodeUndoesEncode) {
   RandomSpec specs(1);
-  for (int i = 0; i < 1000; ++i) {
-    const AttentionSpec spec = specs.Draw();
-    v1::AttentionSpec message;
-    ASSERT_TRUE(message.ParseFromString(EncodeSpec(spec).SerializeAsString()));
-    const auto decoded = DecodeSpec(message);
-    ASSERT_TRUE(decoded.ok()) << decoded.status();
-    ASSERT_EQ(*decoded, spec) << message.DebugString();
-  }
+  for (int i = 0; i < 1000; ++i) ExpectRoundTrip(specs.Draw());
+}
+
+TEST(SpecCodec, DecodeUndoesEncodeForEveryMember) {
+  RandomSpec specs(2);
+  constexpr int kDraws = 20;
+  const auto each = [&](size_t members, auto put) {
+    for (size_t member = 0; member < members; ++member) {
+      for (int i = 0; i < kDraws; ++i) {
+        AttentionSpec spec;
+        put(member, spec);
+        ExpectRoundTrip(spec);
+      }
+    }
+  };
+  each(std::variant_size_v<ScoreSpec>, [&](size_t i, AttentionSpec& spec) {
+    spec.score = specs.Score(i);
+    EXPECT_EQ(spec.score.index(), i);
+  });
+  each(std::variant_size_v<BiasSpec>, [&](size_t i, AttentionSpec& spec) {
+    spec.biases = {specs.Bias(i)};
+    EXPECT_EQ(spec.biases[0].index(), i);
+  });
+  each(std::variant_size_v<MaskSpec::variant>,
+       [&](size_t i, AttentionSpec& spec) {
+         spec.masks = {specs.Mask(i)};
+         EXPECT_EQ(spec.masks[0].index(), i);
+       });
+  each(std::variant_size_v<NormalizerSpec>, [&](size_t i, AttentionSpec& spec) {
+    spec.normalizer = specs.Normalizer(i);
+    EXPECT_EQ(spec.normalizer.index(), i);
+  });
+  each(std::variant_size_v<SparsifierSpec>, [&](size_t i, AttentionSpec& spec) {
+    spec.sparsifiers = {specs.Sparsifier(i)};
+    EXPECT_EQ(spec.sparsifiers[0].index(), i);
+  });
+  each(std::variant_size_v<TransformSpec>, [&](size_t i, AttentionSpec& spec) {
+    spec.transforms = {specs.Transform(i)};
+    EXPECT_EQ(spec.transforms[0].index(), i);
+  });
 }
 
 TEST(SpecCodec, AnUnsetKindNamesTheStageAndItsMembers) {
@@ -204,6 +199,27 @@ TEST(SpecCodec, NoDTypeAndAnUnknownOneAreRefused) {
       DecodeDType(static_cast<v1::DataType>(99), "k.dtype").status();
   EXPECT_EQ(FieldOf(unknown).value_or(""), "k.dtype");
   EXPECT_THAT(Words(unknown), HasSubstr("got 99"));
+}
+
+TEST(SpecCodec, LatentProjectionsGoThereAndBack) {
+  RandomSpec random(17);
+  for (int i = 0; i < 50; ++i) {
+    AttentionSpec spec;
+    spec.projections.emplace().q_heads = 4;
+    spec.projections->latent = random.Latent();
+    const auto back = DecodeSpec(EncodeSpec(spec));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(*back, spec);
+  }
+}
+
+TEST(SpecCodec, ALayerWithoutAWeightIsNamed) {
+  v1::AttentionSpec message;
+  message.mutable_projections()->mutable_query();
+  EXPECT_EQ(FieldOfDecoding(message), "spec.projections.query.weight");
+  v1::AttentionSpec latent;
+  latent.mutable_projections()->mutable_latent();
+  EXPECT_EQ(FieldOfDecoding(latent), "spec.projections.latent.query_up.weight");
 }
 
 }  // namespace

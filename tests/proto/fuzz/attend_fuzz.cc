@@ -9,6 +9,8 @@
 
 #include "google/protobuf/stubs/logging.h"
 #include "proto/codec/attend_codec.h"
+#include "proto/codec/attend_stream_codec.h"
+#include "proto/codec/backward_codec.h"
 #include "proto/codec/error_details.h"
 #include "tests/proto/codec/piece_stream.h"
 
@@ -40,6 +42,34 @@ void TryRequest(const std::string& bytes) {
   for (const TensorView& input : call->args.inputs) Touch(input);
 }
 
+void TryBackwardRequest(const std::string& bytes) {
+  PieceStream stream(bytes, kPieceSize);
+  const auto call = DecodeBackwardRequest(
+      stream, static_cast<int64_t>(bytes.size()), kMaxPayload);
+  if (!call.ok()) return;
+  Touch(call->args.q);
+  // Either may be absent.
+  for (const TensorView* view :
+       {&call->cotangents.output, &call->cotangents.lse}) {
+    if (view->data != nullptr) Touch(*view);
+  }
+  for (const uint32_t input : call->wanted.inputs) {
+    Touch(call->args.inputs[input]);
+  }
+}
+
+void TryBackwardResponse(const std::string& bytes) {
+  PieceStream stream(bytes, kPieceSize);
+  const auto result =
+      DecodeBackwardResponse(stream, static_cast<int64_t>(bytes.size()));
+  if (!result.ok()) return;
+  for (const uint32_t input : result->header.gradient_inputs()) {
+    const ResponseTensor* tensor = FindInputGradient(*result, input);
+    if (tensor == nullptr) std::abort();
+    Touch(TensorView::Dense(tensor->data.data(), tensor->dtype, tensor->shape));
+  }
+}
+
 void TryResponse(const std::string& bytes) {
   PieceStream stream(bytes, kPieceSize);
   const auto result =
@@ -47,6 +77,35 @@ void TryResponse(const std::string& bytes) {
   if (!result.ok()) return;
   for (const ResponseTensor& tensor : result->tensors) {
     Touch(TensorView::Dense(tensor.data.data(), tensor.dtype, tensor.shape));
+  }
+}
+
+// Whatever a message of a stream says of itself lies in it, and a header's
+// memory is whole once it was agreed to.
+void TryStreamMessage(const std::string& bytes,
+                      const google::protobuf::Descriptor* type) {
+  const auto size = static_cast<int64_t>(bytes.size());
+  PieceStream stream(bytes, kPieceSize);
+  const auto message = ReadStreamMessage(stream, size, type);
+  if (!message.ok()) return;
+  for (const WireRange& range : {message->body, message->chunk.data}) {
+    if (range.offset < 0 || range.size < 0 ||
+        range.size > size - range.offset) {
+      std::abort();
+    }
+  }
+  if (message->part != v1::AttendStreamRequest::kHeaderFieldNumber) return;
+  PieceStream again(bytes, kPieceSize);
+  if (!again.Skip(static_cast<int>(message->body.offset))) std::abort();
+  const BookBytes book = [](int64_t wanted) {
+    return wanted <= kMaxPayload ? absl::OkStatus()
+                                 : absl::ResourceExhaustedError("too much");
+  };
+  ChunkAssembly assembly;
+  if (DecodeAttendHeader(again, message->body.size, kMaxPayload, book, assembly)
+          .ok() &&
+      assembly.total_bytes() > kMaxPayload) {
+    std::abort();
   }
 }
 
@@ -59,6 +118,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   attn::TryRequest(bytes);
   attn::TryResponse(bytes);
+  attn::TryBackwardRequest(bytes);
+  attn::TryBackwardResponse(bytes);
+  attn::TryStreamMessage(bytes, attn::v1::AttendStreamRequest::descriptor());
+  attn::TryStreamMessage(bytes, attn::v1::AttendStreamResponse::descriptor());
+  attn::DecodeCallStatus({bytes.data(), bytes.size()}).IgnoreError();
   attn::DecodeErrorDetails({bytes.data(), bytes.size()});
   return 0;
 }

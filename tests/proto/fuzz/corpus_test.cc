@@ -23,7 +23,9 @@ TEST_P(FuzzCorpus, Replays) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, FuzzCorpus,
                          testing::Values("attend_minimal", "attend_full",
-                                         "response"),
+                                         "response", "backward",
+                                         "backward_response", "stream_header",
+                                         "stream_chunk", "stream_status"),
                          [](const auto& file) {
                            return std::string(file.param);
                          });

@@ -5,6 +5,8 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "proto/codec/attend_stream_codec.h"
+#include "proto/codec/backward_codec.h"
 #include "tests/proto/codec/codec_fixture.h"
 #include "tests/proto/golden/golden_files.h"
 
@@ -42,6 +44,57 @@ TEST(Golden, TheTextSaysWhatTheBytesAre) {
   ExpectTextMeansHex<v1::AttendRequest>("attend_minimal");
   ExpectTextMeansHex<v1::AttendRequest>("attend_full");
   ExpectTextMeansHex<v1::AttendResponse>("response");
+  ExpectTextMeansHex<v1::AttendBackwardRequest>("backward");
+  ExpectTextMeansHex<v1::AttendBackwardResponse>("backward_response");
+  ExpectTextMeansHex<v1::AttendStreamRequest>("stream_header");
+  ExpectTextMeansHex<v1::AttendStreamRequest>("stream_chunk");
+  ExpectTextMeansHex<v1::AttendStreamResponse>("stream_status");
+}
+
+StreamMessage ReadStream(const std::string& bytes,
+                         const google::protobuf::Descriptor* type) {
+  PieceStream stream(bytes, 3);
+  const auto message =
+      ReadStreamMessage(stream, static_cast<int64_t>(bytes.size()), type);
+  EXPECT_TRUE(message.ok()) << message.status();
+  return message.value_or(StreamMessage());
+}
+
+TEST(Golden, TheMessagesOfAStreamMeanTheSame) {
+  const auto* type = v1::AttendStreamRequest::descriptor();
+  std::string bytes = ReadGoldenHex("stream_header.hex");
+  const StreamMessage opening = ReadStream(bytes, type);
+  EXPECT_EQ(opening.call, 7);
+  EXPECT_EQ(opening.timeout_ms, 1500);
+  EXPECT_EQ(opening.max_message_bytes, 1 << 20);
+  PieceStream stream(bytes, 3);
+  ASSERT_TRUE(stream.Skip(static_cast<int>(opening.body.offset)));
+  ChunkAssembly assembly;
+  const auto call = DecodeAttendHeader(
+      stream, opening.body.size, kRoomy,
+      [](int64_t) { return absl::OkStatus(); }, assembly);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(assembly.total_bytes(), 4);
+  EXPECT_THAT(ValuesOf<float>(call->args.k), ElementsAre(2, 3));
+
+  bytes = ReadGoldenHex("stream_chunk.hex");
+  const StreamChunk chunk = ReadStream(bytes, type).chunk;
+  EXPECT_EQ(RequestFieldOf(chunk).value_or(0),
+            v1::AttendRequest::kQFieldNumber);
+  EXPECT_EQ(chunk.offset, 2);
+  EXPECT_EQ(
+      Join(EncodeStreamChunk(7, chunk,
+                             reinterpret_cast<const std::byte*>(bytes.data()) +
+                                 chunk.data.offset)),
+      bytes);
+
+  bytes = ReadGoldenHex("stream_status.hex");
+  const WireRange body =
+      ReadStream(bytes, v1::AttendStreamResponse::descriptor()).body;
+  const absl::Status status = DecodeCallStatus(
+      {bytes.data() + body.offset, static_cast<size_t>(body.size)});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FieldOf(status), "q.shape");
 }
 
 TEST(Golden, TheMinimalRequestMeansTheSame) {
@@ -61,7 +114,7 @@ TEST(Golden, TheMinimalRequestMeansTheSame) {
 
 AttentionSpec FullSpec() {
   AttentionSpec spec;
-  spec.score = DotScore{.scale = 0.5};
+  spec.score = DotScore{.scale = 0.5, .learned_scale = std::nullopt};
   spec.softcap = 30;
   spec.biases = {DenseBias{.input = 1}, AlibiBias{.slopes = {0.25, 0.0625}}};
   spec.masks = {
@@ -120,6 +173,52 @@ TEST(Golden, TheResponseMeansTheSame) {
   EXPECT_EQ(result->tensors.size(), 3U);
   EXPECT_EQ(
       Join(EncodeAttendResponse(result->header, std::move(result->tensors))),
+      bytes);
+}
+
+TEST(Golden, TheBackwardRequestMeansTheSame) {
+  const std::string bytes = ReadGoldenHex("backward.hex");
+  PieceStream stream(bytes, 3);
+  const auto call =
+      DecodeBackwardRequest(stream, static_cast<int64_t>(bytes.size()), kRoomy);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_TRUE(call->wanted.q);
+  EXPECT_FALSE(call->wanted.k || call->wanted.v);
+  EXPECT_THAT(call->wanted.inputs, ElementsAre(1));
+  EXPECT_TRUE(call->bshd && call->k_bshd && call->v_bshd);
+  EXPECT_THAT(ValuesOf<float>(call->args.q), ElementsAre(1, 2));
+  EXPECT_THAT(ValuesOf<float>(call->cotangents.output), ElementsAre(1, -1));
+  EXPECT_EQ(DimsOf(call->cotangents.output.shape),
+            (std::vector<int64_t>{1, 2, 1, 1}));
+  EXPECT_THAT(ValuesOf<double>(call->cotangents.lse), ElementsAre(1, 2));
+
+  BackwardMessage message;
+  message.spec = call->spec;
+  message.args = call->args;
+  message.bshd = call->bshd;
+  message.request_id = call->request_id;
+  message.wanted = call->wanted;
+  message.cotangents = call->cotangents;
+  EXPECT_EQ(Join(EncodeBackwardRequest(message)), bytes);
+}
+
+TEST(Golden, TheBackwardResponseMeansTheSame) {
+  const std::string bytes = ReadGoldenHex("backward_response.hex");
+  PieceStream stream(bytes, 3);
+  auto result =
+      DecodeBackwardResponse(stream, static_cast<int64_t>(bytes.size()));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->header.d_scale(), -1);
+  EXPECT_EQ(result->header.d_softcap(), 0.25);
+  EXPECT_THAT(result->header.d_temperatures(), ElementsAre(0.5, 2));
+  const ResponseTensor* last = FindInputGradient(*result, 2);
+  ASSERT_NE(last, nullptr);
+  EXPECT_THAT(ValuesOf<float>(TensorView::Dense(last->data.data(), last->dtype,
+                                                last->shape)),
+              ElementsAre(4));
+  EXPECT_EQ(result->tensors.size(), 5U);
+  EXPECT_EQ(
+      Join(EncodeBackwardResponse(result->header, std::move(result->tensors))),
       bytes);
 }
 

@@ -66,9 +66,7 @@ void AddService(const ServiceDescriptor& service,
   }
 }
 
-std::set<std::string> Schema() {
-  const FileDescriptor& file = *v1::Tensor::descriptor()->file();
-  std::set<std::string> lines;
+void AddFile(const FileDescriptor& file, std::set<std::string>& lines) {
   for (int i = 0; i < file.message_type_count(); ++i) {
     AddMessage(*file.message_type(i), lines);
   }
@@ -78,6 +76,12 @@ std::set<std::string> Schema() {
   for (int i = 0; i < file.service_count(); ++i) {
     AddService(*file.service(i), lines);
   }
+}
+
+std::set<std::string> Schema() {
+  std::set<std::string> lines;
+  AddFile(*v1::Tensor::descriptor()->file(), lines);
+  AddFile(*v1::PutLayerRequest::descriptor()->file(), lines);
   return lines;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -102,6 +103,43 @@ TEST(Main, AnInconsistentSetIsRefusedInOneLine) {
   EXPECT_EQ(program.Wait(), 1);
 }
 
+TEST(Main, HalfAPairOfTlsFilesIsToldByTheOtherFlag) {
+  Program program({"--tls-cert=/nowhere/cert.pem"});
+  EXPECT_EQ(program.ReadAll(),
+            "attn-server: --tls-key: must be given with "
+            "--tls-cert=/nowhere/cert.pem\n");
+  EXPECT_EQ(program.Wait(), 1);
+}
+
+TEST(Main, NeitherTheConfigNorAnErrorShowsWhatIsInATokenFile) {
+  const std::string path = ::testing::TempDir() + "/main_test_tokens";
+  std::ofstream(path) << "alice wonder land\n";
+  Program config({"--auth-token-file=" + path, "--print-config"});
+  const std::string printed = config.ReadAll();
+  EXPECT_THAT(printed, HasSubstr("auth-token-file=" + path + " (flag)\n"));
+  EXPECT_EQ(printed.find("wonder"), std::string::npos);
+  Program refused({"--auth-token-file=" + path});
+  const std::string said = refused.ReadAll();
+  EXPECT_THAT(said, HasSubstr("--auth-token-file=" + path + ": line 1: "));
+  EXPECT_EQ(said.find("wonder"), std::string::npos);
+  EXPECT_EQ(said.find("land"), std::string::npos);
+  EXPECT_EQ(refused.Wait(), 1);
+}
+
+TEST(Main, ACapOnTheInstructionSetIsInForceWhenTheServerServes) {
+  Program program({"--grpc-address=127.0.0.1:0", "--metrics-address="},
+                  {{"ATTN_MAX_ISA", "sse4"}});
+  EXPECT_THAT(program.ReadUntil("SERVING on"), HasSubstr(": SSE4,"));
+}
+
+TEST(Main, AnUnknownInstructionSetIsRefusedWithTheKnownOnes) {
+  Program program({"--max-isa=avx9"});
+  EXPECT_EQ(program.ReadAll(),
+            "attn-server: --max-isa=avx9: must be native, sse4, avx2 or "
+            "avx512\n");
+  EXPECT_EQ(program.Wait(), 1);
+}
+
 TEST(Main, ABadVariableIsRefusedByItsName) {
   Program program({}, {{"ATTN_DRAIN_DELAY", "soon"}});
   EXPECT_THAT(program.ReadAll(), HasSubstr("ATTN_DRAIN_DELAY=soon"));
@@ -118,6 +156,16 @@ TEST(Main, ASignalStopsAServerAndItExitsWithZero) {
   Program program(
       {"--grpc-address=127.0.0.1:0", "--metrics-address=", "--drain-delay=0s"});
   EXPECT_THAT(program.ReadUntil("SERVING on"), HasSubstr("127.0.0.1:"));
+  program.Signal(SIGTERM);
+  EXPECT_THAT(program.ReadAll(), HasSubstr("stopped"));
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+// Without its handler in place by then, the signal would kill it.
+TEST(Main, ASignalDuringTheWarmUpStopsItInOrder) {
+  Program program(
+      {"--grpc-address=127.0.0.1:0", "--metrics-address=", "--drain-delay=0s"});
+  EXPECT_THAT(program.ReadUntil("listening on"), HasSubstr("127.0.0.1:"));
   program.Signal(SIGTERM);
   EXPECT_THAT(program.ReadAll(), HasSubstr("stopped"));
   EXPECT_EQ(program.Wait(), 0);

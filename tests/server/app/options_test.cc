@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/app/listen_address.h"
 
 namespace attn {
 namespace {
@@ -15,12 +16,32 @@ using ::testing::HasSubstr;
 
 TEST(Options, TheDefaultsFit) { EXPECT_TRUE(Validate({}).ok()); }
 
-TEST(Options, WhatDoesNotFitIsNamedByItsFlagInOneLine) {
-  struct Bad {
-    const char* flag;
-    std::function<void(ServerOptions&)> spoil;
-  };
-  const std::vector<Bad> cases = {
+TEST(Options, NothingIsReachableFromElsewhereUnlessToldSo) {
+  const ServerOptions options;
+  for (const std::string& address : options.grpc_addresses) {
+    EXPECT_TRUE(IsLoopback(address)) << address;
+  }
+  EXPECT_TRUE(IsLoopback(options.metrics_address));
+}
+
+struct Bad {
+  const char* flag;
+  std::function<void(ServerOptions&)> spoil;
+};
+
+// What does not fit is named by its flag, in one line.
+void ExpectNamed(const std::vector<Bad>& cases) {
+  for (const Bad& bad : cases) {
+    ServerOptions options;
+    bad.spoil(options);
+    const std::string message(Validate(options).message());
+    EXPECT_THAT(message, HasSubstr(bad.flag));
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+  }
+}
+
+TEST(Options, WhatDoesNotFitOfTheTransportIsNamed) {
+  ExpectNamed({
       {"--grpc-address", [](auto& o) { o.grpc_addresses.clear(); }},
       {"--grpc-address", [](auto& o) { o.grpc_addresses = {"8001"}; }},
       {"--grpc-address", [](auto& o) { o.grpc_addresses = {"unix:"}; }},
@@ -32,24 +53,62 @@ TEST(Options, WhatDoesNotFitIsNamedByItsFlagInOneLine) {
          o.max_inflight_bytes = int64_t{1} << 40;
        }},
       {"--max-inflight-bytes", [](auto& o) { o.max_inflight_bytes = 1000; }},
-      {"--max-queue-size",
-       [](auto& o) { o.max_queue_size = o.max_concurrent_requests + 1; }},
-      {"--max-batch-tokens", [](auto& o) { o.max_batch_tokens = 0; }},
-      {"--default-timeout-ms",
-       [](auto& o) { o.default_timeout = absl::ZeroDuration(); }},
-      {"--compute-threads", [](auto& o) { o.compute_threads = -1; }},
-      {"--drain-delay", [](auto& o) { o.drain_delay = -absl::Seconds(1); }},
-      {"--entropy-sample-rate", [](auto& o) { o.entropy_sample_rate = 1.5; }},
-      {"--entropy-sample-rate", [](auto& o) {
-         o.entropy_sample_rate = std::numeric_limits<double>::quiet_NaN();
-       }}};
-  for (const Bad& bad : cases) {
-    ServerOptions options;
-    bad.spoil(options);
-    const std::string message(Validate(options).message());
-    EXPECT_THAT(message, HasSubstr(bad.flag));
-    EXPECT_EQ(message.find('\n'), std::string::npos);
-  }
+      {"--max-transport-bytes", [](auto& o) { o.max_transport_bytes = -1; }},
+      {"--max-transport-bytes",
+       [](auto& o) { o.max_transport_bytes = o.max_message_bytes - 1; }},
+      {"--max-transport-bytes",
+       [](auto& o) {
+         o.max_message_bytes = 1000;
+         o.max_transport_bytes = int64_t{32} << 20;
+       }},
+      {"--max-concurrent-streams",
+       [](auto& o) { o.max_concurrent_streams = 0; }},
+      {"--max-concurrent-streams",
+       [](auto& o) { o.max_concurrent_streams = int64_t{1} << 31; }},
+      {"--idle-trim-delay",
+       [](auto& o) { o.idle_trim_delay = -absl::Seconds(1); }},
+  });
+}
+
+TEST(Options, WhatDoesNotFitOfTheRestIsNamed) {
+  ExpectNamed(
+      {{"--compute-threads", [](auto& o) { o.compute_threads = -1; }},
+       {"--max-queue-size",
+        [](auto& o) { o.max_queue_size = o.max_concurrent_requests + 1; }},
+       {"--max-batch-tokens", [](auto& o) { o.max_batch_tokens = 0; }},
+       {"--max-queue-delay-us",
+        [](auto& o) { o.max_queue_delay = -absl::Microseconds(1); }},
+       {"--priority-ageing-ms",
+        [](auto& o) { o.priority_ageing = -absl::Milliseconds(1); }},
+       {"--max-stream-calls", [](auto& o) { o.max_stream_calls = 0; }},
+       {"--default-timeout-ms",
+        [](auto& o) { o.default_timeout = absl::ZeroDuration(); }},
+       {"--tls-key", [](auto& o) { o.tls_cert = "cert.pem"; }},
+       {"--tls-cert", [](auto& o) { o.tls_key = "key.pem"; }},
+       {"--tls-client-ca", [](auto& o) { o.tls_client_ca = "ca.pem"; }},
+       {"--tls-reload-seconds",
+        [](auto& o) { o.tls_reload = absl::ZeroDuration(); }},
+       {"--tenant-max-requests", [](auto& o) { o.tenant_max_requests = -1; }},
+       {"--tenant-max-inflight-bytes",
+        [](auto& o) { o.tenant_max_inflight_bytes = -1; }},
+       {"--min-ping-interval",
+        [](auto& o) { o.min_ping_interval = -absl::Seconds(1); }},
+       {"--min-ping-interval",
+        [](auto& o) { o.min_ping_interval = absl::InfiniteDuration(); }},
+       {"--drain-delay", [](auto& o) { o.drain_delay = -absl::Seconds(1); }},
+       {"--entropy-sample-rate", [](auto& o) { o.entropy_sample_rate = 1.5; }},
+       {"--entropy-sample-rate", [](auto& o) {
+          o.entropy_sample_rate = std::numeric_limits<double>::quiet_NaN();
+        }}});
+}
+
+TEST(Options, TheTransportHoldsAsMuchAsMayBeInsideUnlessTold) {
+  ServerOptions options;
+  EXPECT_EQ(TransportBytes(options), options.max_inflight_bytes);
+  options.max_inflight_bytes = 1000;
+  EXPECT_EQ(TransportBytes(options), int64_t{64} << 20);
+  options.max_transport_bytes = int64_t{100} << 20;
+  EXPECT_EQ(TransportBytes(options), int64_t{100} << 20);
 }
 
 TEST(Options, ABudgetBelowOneMessageNamesBothFlags) {

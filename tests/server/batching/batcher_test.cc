@@ -1,6 +1,7 @@
 #include "server/batching/batcher.h"
 
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ class BatcherTest : public ::testing::Test {
   BatcherTest()
       : batcher_({.max_queue_size = 3,
                   .max_batch_tokens = 1600,
+                  .parallelism = 2,
                   .on_batch =
                       [this](int64_t requests, int64_t tokens) {
                         batches_.emplace_back(requests, tokens);
@@ -40,6 +42,26 @@ class BatcherTest : public ::testing::Test {
 TEST_F(BatcherTest, AnIdleServerStartsARequestAtOnce) {
   EXPECT_EQ(Schedule(50)->starts(), 1);
   EXPECT_EQ(batches_, Batches({{1, 50}}));
+}
+
+TEST_F(BatcherTest, AnImmediateRequestNeverWaits) {
+  Schedule(5000);
+  Schedule(50);
+  Schedule(50);
+  EXPECT_EQ(Schedule(50)->starts(), 0);
+  const auto item = std::make_shared<FakeItem>(50);
+  item->MakeImmediate();
+  const int64_t running = batcher_.running();
+  batcher_.Schedule(item);
+  EXPECT_EQ(item->starts(), 1);
+  EXPECT_EQ(batcher_.running(), running);
+  batcher_.Finished(*item);
+  EXPECT_EQ(batcher_.running(), running);
+  batcher_.Close();
+  const auto late = std::make_shared<FakeItem>(50);
+  late->MakeImmediate();
+  batcher_.Schedule(late);
+  EXPECT_EQ(RefusalOf(late->status()), Refusal::kDraining);
 }
 
 TEST_F(BatcherTest, ARequestBeyondTheBudgetRunsAlone) {
@@ -74,6 +96,167 @@ TEST_F(BatcherTest, WhatWaitsStartsTogetherUpToTheBudget) {
   EXPECT_EQ(batches_.back(), std::make_pair(int64_t{2}, int64_t{1100}));
 }
 
+// While a request runs on each worker, nothing is gained by starting more.
+TEST_F(BatcherTest, SmallRequestsThatHadToWaitGoTogether) {
+  const auto a = Schedule(50);
+  const auto b = Schedule(60);
+  const auto c = Schedule(70);
+  const auto d = Schedule(80);
+  EXPECT_EQ(b->starts(), 1);
+  EXPECT_EQ(c->starts() + d->starts(), 0);
+  batcher_.Finished(*a);
+  EXPECT_EQ(batches_, Batches({{1, 50}, {1, 60}, {2, 150}}));
+}
+
+TEST(BatcherGroupTest, WhatHadToWaitIsStartedAsOne) {
+  FakeClock clock;
+  std::vector<BatchItems> groups;
+  Batcher batcher(
+      {.start_together =
+           [&groups](BatchItems items) { groups.push_back(std::move(items)); }},
+      clock);
+  std::vector<std::shared_ptr<FakeItem>> items;
+  for (int i = 0; i < 4; ++i) {
+    items.push_back(std::make_shared<FakeItem>(10));
+    batcher.Schedule(items.back());
+  }
+  EXPECT_EQ(items[0]->starts(), 1);
+  EXPECT_TRUE(groups.empty());
+  batcher.Finished(*items[0]);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0], BatchItems({items[1], items[2], items[3]}));
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(items[i]->starts(), 0);
+}
+
+TEST_F(BatcherTest, AmongThoseThatWaitAHigherPriorityStartsFirst) {
+  const auto first = Schedule(5000);
+  const auto normal = Schedule(800);
+  const auto high = std::make_shared<FakeItem>(800, Priority::kHigh);
+  batcher_.Schedule(high);
+  batcher_.Finished(*first);
+  EXPECT_EQ(high->starts(), 1);
+  EXPECT_EQ(normal->starts(), 0);
+}
+
+// Eight have waited 50 ms, so the ninth will hardly start within 10.
+TEST_F(BatcherTest, ADeadlineThatCannotBeMetIsRefusedOnArrival) {
+  auto running = Schedule(5000);
+  auto next = Schedule(5000);
+  for (int i = 0; i < 8; ++i) {
+    const auto after = Schedule(5000);
+    clock_.AdvanceMilliseconds(50);
+    batcher_.Finished(*running);
+    running = std::exchange(next, after);
+  }
+  const auto arrive = [this](int64_t milliseconds) {
+    auto item = std::make_shared<FakeItem>(
+        5000, Priority::kNormal,
+        clock_.Now() + absl::Milliseconds(milliseconds));
+    batcher_.Schedule(item);
+    return item;
+  };
+  const auto hopeless = arrive(10);
+  EXPECT_EQ(hopeless->refusals(), 1);
+  EXPECT_EQ(RefusalOf(hopeless->status()), Refusal::kDeadlineUnmeetable);
+  EXPECT_EQ(arrive(1000)->refusals(), 0);
+  // A small request does not stand in that queue.
+  const auto small = std::make_shared<FakeItem>(
+      10, Priority::kNormal, clock_.Now() + absl::Milliseconds(10));
+  batcher_.Schedule(small);
+  EXPECT_EQ(small->starts(), 1);
+}
+
+// Nobody cancels it: its deadline is not one that the transport knows.
+TEST_F(BatcherTest, ALateRequestLeavesTheQueueAtItsDeadline) {
+  Schedule(5000);
+  const auto item = std::make_shared<FakeItem>(
+      200, Priority::kNormal, clock_.Now() + absl::Milliseconds(10));
+  batcher_.Schedule(item);
+  item->Cancel();
+  clock_.AdvanceMilliseconds(10);
+  batcher_.StartDue();
+  EXPECT_EQ(item->refusals(), 1);
+  EXPECT_EQ(batcher_.depth(), 0);
+}
+
+TEST(BatcherAlarmTest, TheAlarmRefusesWhatIsLate) {
+  const Clock& clock = Clock::Monotonic();
+  Batcher batcher({}, clock);
+  const auto first = std::make_shared<FakeItem>(50000);
+  batcher.Schedule(first);
+  const auto late = std::make_shared<FakeItem>(
+      50000, Priority::kNormal, clock.Now() + absl::Milliseconds(1));
+  late->Cancel();
+  batcher.Schedule(late);
+  while (late->refusals() == 0) std::this_thread::yield();
+  EXPECT_EQ(batcher.depth(), 0);
+}
+
+TEST_F(BatcherTest, TheDeadTakeNoPlaceInAFullQueue) {
+  Schedule(5000);
+  for (int i = 0; i < 3; ++i) Schedule(200)->Cancel();
+  EXPECT_EQ(Schedule(200)->refusals(), 0);
+  EXPECT_EQ(batcher_.depth(), 1);
+}
+
+// With a clock that stands still, only the budget ends the wait.
+TEST(BatcherDelayTest, ARequestWaitsForCompanyUpToTheBudget) {
+  FakeClock clock;
+  Batches batches;
+  Batcher batcher({.max_batch_tokens = 160,
+                   .max_queue_delay = absl::Hours(1),
+                   .on_batch =
+                       [&batches](int64_t requests, int64_t tokens) {
+                         batches.emplace_back(requests, tokens);
+                       }},
+                  clock);
+  std::vector<std::shared_ptr<FakeItem>> items;
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_TRUE(batches.empty());
+    items.push_back(std::make_shared<FakeItem>(10));
+    batcher.Schedule(items.back());
+  }
+  EXPECT_EQ(batches, Batches({{16, 160}}));
+}
+
+// Of 160 tokens, 40 are kept for small requests.
+TEST(BatcherDelayTest, LargeRequestsWaitUpToTheirShareOfTheBudget) {
+  FakeClock clock;
+  Batcher batcher({.max_batch_tokens = 160, .max_queue_delay = absl::Hours(1)},
+                  clock);
+  const auto first = std::make_shared<FakeItem>(60);
+  const auto second = std::make_shared<FakeItem>(60);
+  batcher.Schedule(first);
+  EXPECT_EQ(first->starts(), 0);
+  batcher.Schedule(second);
+  EXPECT_EQ(first->starts() + second->starts(), 2);
+}
+
+TEST(BatcherDelayTest, ARequestDoesNotWaitLongerThanTheDelay) {
+  FakeClock clock;
+  Batcher batcher({.max_queue_delay = absl::Hours(1)}, clock);
+  const auto item = std::make_shared<FakeItem>(10);
+  batcher.Schedule(item);
+  clock.AdvanceMilliseconds(3599'999);
+  batcher.StartDue();
+  EXPECT_EQ(item->starts(), 0);
+  clock.AdvanceMilliseconds(1);
+  batcher.StartDue();
+  EXPECT_EQ(item->starts(), 1);
+}
+
+TEST(BatcherDelayTest, TheAlarmStartsWhatIsDue) {
+  Batcher batcher({.max_queue_delay = absl::Milliseconds(1)},
+                  Clock::Monotonic());
+  const auto item = std::make_shared<FakeItem>(10);
+  batcher.Schedule(item);
+  while (item->starts() == 0) std::this_thread::yield();
+  const auto second = std::make_shared<FakeItem>(10);
+  batcher.Schedule(second);
+  batcher.Finished(*item);
+  while (second->starts() == 0) std::this_thread::yield();
+}
+
 TEST_F(BatcherTest, ALaneIsFirstInFirstOut) {
   const auto first = Schedule(1200);
   const auto large = Schedule(1100);
@@ -92,6 +275,23 @@ TEST_F(BatcherTest, AFullQueueRefuses) {
   const auto refused = Schedule(200);
   EXPECT_EQ(refused->refusals(), 1);
   EXPECT_EQ(RefusalOf(refused->status()), Refusal::kQueueFull);
+}
+
+TEST_F(BatcherTest, AFullQueueKeepsNobodyOutWhoNeedNotWait) {
+  Schedule(5000);
+  for (int i = 0; i < 3; ++i) Schedule(200);
+  EXPECT_EQ(Schedule(50)->starts(), 1);
+}
+
+TEST(BatcherQueueTest, WithoutPlacesInTheQueueAnIdleServerStillServes) {
+  FakeClock clock;
+  Batcher batcher({.max_queue_size = 0, .max_batch_tokens = 1600}, clock);
+  const auto first = std::make_shared<FakeItem>(500);
+  const auto second = std::make_shared<FakeItem>(500);
+  batcher.Schedule(first);
+  batcher.Schedule(second);
+  EXPECT_EQ(first->starts(), 1);
+  EXPECT_EQ(RefusalOf(second->status()), Refusal::kQueueFull);
 }
 
 TEST_F(BatcherTest, AWithdrawnRequestLeavesTheQueue) {

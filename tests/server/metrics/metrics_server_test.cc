@@ -21,8 +21,9 @@ class MetricsServerTest : public ::testing::Test {
     MetricsInfo info;
     info.version = "1.2.3";
     info.queue_capacity = 7;
-    info.methods = {{"Attend", {"dot", "other"}}, {"Info", {"none"}}};
-    info.row_variants = {"dot", "other"};
+    info.methods = {{"Attend", {"dot", "rare"}}, {"Info", {"none"}}};
+    info.row_variants = {"dot", "rare"};
+    info.initial_variants = {"dot", "none"};
     info.codes = {"OK", "INTERNAL"};
     const GaugeSources sources = {
         .queue_depth = [this] { return depth_; },
@@ -49,8 +50,10 @@ std::string Requests(const std::string& code, const std::string& method,
          "\",variant=\"" + variant + "\"}";
 }
 
-TEST_F(MetricsServerTest, EverySeriesIsThereAtZeroFromTheStart) {
+TEST_F(MetricsServerTest, TheFirstSeriesAreThereAtZeroFromTheStart) {
   const std::string page = Scrape(server_->port());
+  EXPECT_EQ(ValueOf(page, Requests("OK", "Attend", "other")), 0);
+  EXPECT_EQ(ValueOf(page, "attn_row_max_weight_count{variant=\"dot\"}"), 0);
   EXPECT_EQ(ValueOf(page, Requests("INTERNAL", "Attend", "dot")), 0);
   EXPECT_EQ(ValueOf(page, Requests("OK", "Info", "none")), 0);
   EXPECT_EQ(ValueOf(page,
@@ -73,6 +76,17 @@ TEST_F(MetricsServerTest, ARequestIsCountedByMethodVariantAndCode) {
   EXPECT_EQ(Value("attn_request_duration_seconds_sum"
                   "{method=\"Attend\",variant=\"dot\"}"),
             0.001);
+}
+
+TEST_F(MetricsServerTest, AnAnnouncedVariantHasSeriesFromItsFirstCallOn) {
+  EXPECT_EQ(Value(Requests("OK", "Attend", "rare")), -1);
+  metrics().RequestStarted();
+  metrics().RequestEnded("Attend", "rare", "OK", 0.001);
+  metrics().RowObserved("rare", 0.5, 0.25);
+  const std::string page = Scrape(server_->port());
+  EXPECT_EQ(ValueOf(page, Requests("OK", "Attend", "rare")), 1);
+  EXPECT_EQ(ValueOf(page, Requests("INTERNAL", "Attend", "rare")), 0);
+  EXPECT_EQ(ValueOf(page, "attn_row_max_weight_sum{variant=\"rare\"}"), 0.25);
 }
 
 TEST_F(MetricsServerTest, UnknownVariantsBecomeOtherAndAddNoSeries) {

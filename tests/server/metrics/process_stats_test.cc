@@ -26,6 +26,13 @@ class ProcessStatsTest : public ::testing::Test {
     std::ofstream(root_ / path) << content;
   }
   ProcessStats Read() const { return ReadProcessStats(root_.string()); }
+  void ExpectThrottling(double periods, double throttled,
+                        double seconds) const {
+    const ProcessStats stats = Read();
+    EXPECT_EQ(stats.quota_periods, periods);
+    EXPECT_EQ(stats.throttled_periods, throttled);
+    EXPECT_DOUBLE_EQ(stats.throttled_seconds, seconds);
+  }
 
   const fs::path root_;
 };
@@ -52,21 +59,42 @@ TEST_F(ProcessStatsTest, ReadsTheFieldsBehindAHostileCommandName) {
 
 TEST_F(ProcessStatsTest, ReadsThrottlingOfCgroupVersion2) {
   Write("proc/self/cgroup", "0::/a/b\n");
-  Write("sys/fs/cgroup/a/b/cpu.stat", "usage_usec 5\nthrottled_usec 2500000\n");
-  EXPECT_DOUBLE_EQ(Read().throttled_seconds, 2.5);
+  Write("sys/fs/cgroup/a/b/cpu.stat",
+        "usage_usec 5\nnr_periods 9\nnr_throttled 3\nthrottled_usec "
+        "2500000\nnr_bursts 0\n");
+  ExpectThrottling(9, 3, 2.5);
 }
 
 TEST_F(ProcessStatsTest, ReadsThrottlingOfCgroupVersion1) {
   Write("proc/self/cgroup", "9:memory:/x\n4:cpu,cpuacct:/a\n");
   Write("sys/fs/cgroup/cpu,cpuacct/a/cpu.stat",
-        "nr_throttled 4\nthrottled_time 1500000000\n");
-  EXPECT_DOUBLE_EQ(Read().throttled_seconds, 1.5);
+        "nr_periods 6\nnr_throttled 4\nthrottled_time 1500000000\n");
+  ExpectThrottling(6, 4, 1.5);
+}
+
+TEST_F(ProcessStatsTest, ReadsTheGroupWhoseQuotaHolds) {
+  Write("proc/self/cgroup", "0::/pods/pod7/attn\n");
+  const std::string none = "usage_usec 5\nnr_periods 0\nnr_throttled 0\n";
+  Write("sys/fs/cgroup/pods/pod7/attn/cpu.stat", none);
+  Write("sys/fs/cgroup/pods/pod7/cpu.stat",
+        "nr_periods 8\nnr_throttled 2\nthrottled_usec 500000\n");
+  Write("sys/fs/cgroup/pods/cpu.stat",
+        "nr_periods 80\nnr_throttled 20\nthrottled_usec 1\n");
+  ExpectThrottling(8, 2, 0.5);
 }
 
 TEST_F(ProcessStatsTest, FallsBackToTheRootOfTheMount) {
   Write("proc/self/cgroup", "0::/outside/the/container\n");
-  Write("sys/fs/cgroup/cpu.stat", "throttled_usec 1000000\n");
-  EXPECT_DOUBLE_EQ(Read().throttled_seconds, 1);
+  Write("sys/fs/cgroup/cpu.stat",
+        "nr_periods 1\nnr_throttled 1\nthrottled_usec 1000000\n");
+  ExpectThrottling(1, 1, 1);
+}
+
+TEST_F(ProcessStatsTest, AGroupWithoutAQuotaIsNotThrottled) {
+  Write("proc/self/cgroup", "1:cpu:/\n0::/\n");
+  Write("sys/fs/cgroup/cpu/cpu.stat",
+        "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n");
+  ExpectThrottling(0, 0, 0);
 }
 
 TEST_F(ProcessStatsTest, GivesZerosWhereNothingCanBeRead) {

@@ -1,6 +1,7 @@
 // A call without a transport: what the thread sanitizer can see whole.
 #include "server/rpc/attend_job.h"
 
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <string>
@@ -11,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "server/batching/refusal.h"
 #include "server/rpc/byte_buffer.h"
-#include "tests/server/rpc/null_metrics.h"
+#include "tests/server/rpc/call_fixture.h"
 
 namespace attn {
 namespace {
@@ -75,31 +76,12 @@ grpc::ByteBuffer Request(int64_t length) {
   return ToByteBuffer(request);
 }
 
-class AttendJobTest : public ::testing::Test {
+class AttendJobTest : public CallFixture {
  protected:
-  AttendJobTest() { admission_.Open(); }
-
   std::shared_ptr<AttendJob> Make(ReplyBox& box, absl::Duration patience) {
-    return std::make_shared<AttendJob>(context_, clock_.Now() + patience,
-                                       box.Callback());
+    return std::make_shared<AttendJob>(
+        context_, Caller{.deadline = clock_.Now() + patience}, box.Callback());
   }
-
-  const Clock& clock_ = Clock::Monotonic();
-  NullMetrics metrics_;
-  const LineLog log_{LogFormat::kText, [](const std::string&) {}};
-  CallObserver observer_{{}, metrics_, log_};
-  Admission admission_{{.max_concurrent_requests = 100}, clock_};
-  // Some wait, some are refused.
-  Batcher batcher_{
-      {.max_queue_size = 3, .max_batch_tokens = 64, .on_batch = nullptr},
-      clock_};
-  Engine engine_{{.workers = 2}};
-  const AttendContext context_{.engine = engine_,
-                               .admission = admission_,
-                               .batcher = batcher_,
-                               .observer = observer_,
-                               .clock = clock_,
-                               .max_message_bytes = 1 << 20};
 };
 
 TEST_F(AttendJobTest, TheReplyIsTheMeanOfEqualValues) {
@@ -119,6 +101,27 @@ TEST_F(AttendJobTest, TheTransportsSlicesAreLetGo) {
   Make(box, absl::Minutes(1))->Run(request);
   EXPECT_EQ(request.Length(), 0);
   EXPECT_TRUE(box.Wait().ok());
+}
+
+TEST_F(AttendJobTest, ACallIsToldOfOnceItWasReplied) {
+  ReplyBox box;
+  grpc::ByteBuffer request = Request(4);
+  auto job = std::make_shared<AttendJob>(
+      context_, Caller{.trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"},
+      box.Callback());
+  job->Report();
+  EXPECT_EQ(Log(), "");
+  job->Run(request);
+  ASSERT_TRUE(box.Wait().ok());
+  EXPECT_EQ(Log(), "");
+  job->Report();
+  const std::string lines = Log();
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 1);
+  for (const char* part :
+       {" method=\"Attend\" code=\"OK\" variant=\"dot_softmax\"",
+        "shape=\"q[1, 2, 4, 8]", "trace=\"4bf92f3577b34da6"}) {
+    EXPECT_NE(lines.find(part), std::string::npos) << part << lines;
+  }
 }
 
 TEST_F(AttendJobTest, APlaceIsKeptAsLongAsTheJobLives) {
@@ -163,7 +166,8 @@ TEST_F(AttendJobTest, EveryJobRepliesOnceWheneverItIsCancelled) {
         auto job =
             Make(box, late ? absl::Microseconds(random() % kLongestMicroseconds)
                            : absl::Minutes(1));
-        grpc::ByteBuffer request = Request(1 + random() % 60);
+        // Half of them are computed where they arrive.
+        grpc::ByteBuffer request = Request(1 + random() % 120);
         job->Run(request);
         std::thread canceller;
         if (random() % 2 == 0)

@@ -79,6 +79,8 @@ TEST_F(CallObserverTest, EveryRefusalIsCountedUnderItsReason) {
       {Refuse(Refusal::kTooLarge, ""), RejectReason::kTooLarge},
       {Refuse(Refusal::kDraining, ""), RejectReason::kDraining},
       {Refuse(Refusal::kDeadlineExpired, ""), RejectReason::kDeadlineExpired},
+      {Refuse(Refusal::kTenantQuota, ""), RejectReason::kTenantQuota},
+      {absl::UnauthenticatedError(""), RejectReason::kUnauthenticated},
       {absl::InvalidArgumentError(""), RejectReason::kInvalid},
       {absl::CancelledError(""), RejectReason::kCancelled},
       {absl::DeadlineExceededError(""), RejectReason::kDeadlineExpired}};

@@ -51,9 +51,32 @@ TEST_F(LineLogTest, ARequestIsOneLineOfText) {
   EXPECT_THAT(lines_, HasSubstr("total_us=1500.0"));
 }
 
+TEST_F(LineLogTest, ATracedRequestNamesItsTrace) {
+  CallRecord record = HostileRecord();
+  Make(LogFormat::kJson).Request(record);
+  EXPECT_FALSE(nlohmann::json::parse(lines_).contains("trace"));
+  lines_.clear();
+  record.trace_id = "4bf92f3577b34da6a3ce929d0e0e4736";
+  Make(LogFormat::kJson).Request(record);
+  EXPECT_EQ(nlohmann::json::parse(lines_)["trace"], record.trace_id);
+}
+
+TEST_F(LineLogTest, ARequestOfATenantNamesIt) {
+  CallRecord record = HostileRecord();
+  Make(LogFormat::kJson).Request(record);
+  EXPECT_FALSE(nlohmann::json::parse(lines_).contains("tenant"));
+  lines_.clear();
+  record.tenant = "alice";
+  Make(LogFormat::kText).Request(record);
+  EXPECT_THAT(lines_, HasSubstr(" tenant=\"alice\""));
+}
+
 TEST_F(LineLogTest, EventsCarryTheirSeverity) {
   Make(LogFormat::kText).Info("started");
   EXPECT_THAT(lines_, HasSubstr(" info started\n"));
+  lines_.clear();
+  Make(LogFormat::kText).Warning("careful");
+  EXPECT_THAT(lines_, HasSubstr(" warning careful\n"));
   lines_.clear();
   Make(LogFormat::kJson).Error("failed");
   EXPECT_EQ(nlohmann::json::parse(lines_)["event"], "error");

@@ -29,6 +29,13 @@ TEST(MessageSize, MalformedBytesAreABadRequest) {
   EXPECT_EQ(FieldOf(status), "request");
 }
 
+// Metadata can cost far more as a message than on the wire.
+TEST(MessageSize, ARequestWithoutPayloadsIsSmall) {
+  EXPECT_TRUE(CheckMetadataSize(size_t{1} << 20).ok());
+  EXPECT_EQ(CheckMetadataSize((size_t{1} << 20) + 1).code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 TEST(ReplyStatus, ARefusalWorthARetryCarriesRetryInfo) {
   const grpc::Status busy = ToReplyStatus(Refuse(Refusal::kQueueFull, "busy"));
   EXPECT_EQ(busy.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);

@@ -10,6 +10,7 @@ namespace attn {
 namespace {
 
 using ::testing::Contains;
+using ::testing::IsSupersetOf;
 
 TEST(VariantName, NamesTheMainStages) {
   AttentionSpec spec;
@@ -33,16 +34,24 @@ TEST(VariantName, TheOrderOfStagesDoesNotMatter) {
 
 TEST(VariantName, ParametersDoNotMatter) {
   AttentionSpec spec;
-  spec.score = DotScore{3.0};
+  spec.score = DotScore{.scale = 3.0, .learned_scale = std::nullopt};
   spec.softcap = 7;
   spec.temperatures = {1, 2, 3};
   EXPECT_EQ(VariantName(spec), "dot_softmax");
 }
 
-TEST(VariantName, EveryNameIsAnnouncedAndTheyAreFew) {
+// The series that a server has before its first call.
+TEST(VariantName, TheCommonNamesAreFewAndAnnounced) {
   constexpr size_t kLabelBudget = 24;
+  const std::vector<std::string> common = CommonVariantNames();
+  EXPECT_LE(common.size(), kLabelBudget);
+  EXPECT_THAT(AllVariantNames(), IsSupersetOf(common));
+  EXPECT_THAT(common, Contains("dot_softmax"));
+  EXPECT_THAT(common, Contains("dot_softmax_alibi_window"));
+}
+
+TEST(VariantName, EveryNameIsAnnounced) {
   const std::vector<std::string> all = AllVariantNames();
-  EXPECT_LE(all.size(), kLabelBudget);
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
   for (const BiasSpec& bias : {BiasSpec(DenseBias{}), BiasSpec(AlibiBias{})}) {
     for (const MaskSpec& mask : {MaskSpec(CausalMask{}), MaskSpec(WindowMask{}),

@@ -1,0 +1,32 @@
+#include "server/app/idle_trimmer.h"
+
+#include <utility>
+
+namespace attn {
+namespace {
+
+// Less is not worth the trouble.
+constexpr int64_t kWorthBytes = int64_t{1} << 20;
+
+}  // namespace
+
+bool IdleWatch::Look(const ProcessLoad& load) {
+  const bool quiet = load.requests == 0 && load.computed == computed_;
+  computed_ = load.computed;
+  return quiet && load.resident_bytes > least_bytes_ + kWorthBytes;
+}
+
+IdleTrimmer::IdleTrimmer(absl::Duration delay,
+                         std::function<ProcessLoad()> load,
+                         std::function<void()> trim)
+    : load_(std::move(load)),
+      trim_(std::move(trim)),
+      looks_(delay, [this] { Look(); }) {}
+
+void IdleTrimmer::Look() {
+  if (!watch_.Look(load_())) return;
+  trim_();
+  watch_.Trimmed(load_());
+}
+
+}  // namespace attn

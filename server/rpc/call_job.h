@@ -1,0 +1,149 @@
+// One call that the engine computes, from the arrival of its bytes to its
+// reply: what all such methods have in common.
+//
+// A method derives from CallJob and says how its message is read, what it
+// plans, what the engine is to run and what the response is. The order is
+// Read, Prepare, Allocate, Submit, Encode; each is called at most once, and the
+// last three only if all before went well.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/engine.h"
+#include "engine/runtime/cancellation.h"
+#include "google/protobuf/io/zero_copy_stream.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "proto/codec/call_codec.h"
+#include "server/batching/admission.h"
+#include "server/batching/batcher.h"
+#include "server/rpc/call_context.h"
+#include "server/rpc/call_record.h"
+#include "server/rpc/caller.h"
+
+namespace attn {
+
+// What a call takes. `plan` names the kernel, the scale and the pipeline in the
+// report and the log.
+struct CallCost {
+  std::shared_ptr<const Plan> plan;
+  double flops = 0;
+  // Bytes of the response, tags included.
+  int64_t message_bytes = 0;
+  // With what the engine needs besides.
+  int64_t booked_bytes = 0;
+};
+
+// Owns the place inside the gate; a subclass owns the request's and the
+// response's memory. Run() once; Cancel() at any time after Run() began to
+// return; Report() once, after the reply. The reply is made exactly once, on
+// the caller's thread or on a worker; the job keeps itself alive until then, so
+// it may race with Cancel() safely.
+class CallJob : public BatchItem, public std::enable_shared_from_this<CallJob> {
+ public:
+  // Takes the response out of the buffer; it is empty if the status is not OK.
+  using Reply = std::function<void(const absl::Status& status,
+                                   grpc::ByteBuffer& response)>;
+
+  // Decodes, plans, books, and hands over to the batcher. Empties `request`.
+  void Run(grpc::ByteBuffer& request);
+  void Cancel();
+  // Tells metrics and log of the call, which takes as long as a small call.
+  void Report();
+  // After the reply, before Report(): the client was told `status` instead.
+  void NoteLost(const absl::Status& status);
+
+  // Run() in two steps, for a request whose payloads come after it. Open() does
+  // all that needs no payloads; false: it has replied. Then either Complete(),
+  // with the payloads where Read() gave them memory, or Abandon(), which
+  // replies with `status`.
+  bool Open(grpc::ByteBuffer& request);
+  void Complete();
+  void Abandon(const absl::Status& status) { Fail(status); }
+
+  int64_t tokens() const override { return tokens_; }
+  bool immediate() const override { return immediate_; }
+  Priority priority() const override { return priority_; }
+  absl::Time deadline() const override { return cancellation_.deadline(); }
+  absl::Status Check() const override { return cancellation_.Check(); }
+  void Start() override;
+  void Refuse(absl::Status status) override;
+  // Starts a batch of what has waited; all of them are CallJobs.
+  static void StartTogether(const BatchItems& items);
+
+ protected:
+  using EngineCallback = std::function<void(CallReport report)>;
+
+  CallJob(const CallContext& context, const char* method, Caller caller,
+          Reply reply);
+
+  // Reads the request of `size` bytes. The call lives as long as the job.
+  virtual absl::StatusOr<WireCall*> Read(
+      google::protobuf::io::ZeroCopyInputStream& stream, int64_t size,
+      int64_t max_payload_bytes) = 0;
+  // Plans; takes no memory yet.
+  virtual absl::StatusOr<CallCost> Prepare(Engine& engine) = 0;
+  // Takes the memory that Prepare() named, which is booked now.
+  virtual void Allocate() = 0;
+  // The one forward call that the job is, if it is no more than that.
+  virtual std::optional<ForwardCall> AsForwardCall() { return std::nullopt; }
+  // Runs the plan, perhaps several one after the other, and calls `done` once,
+  // on a worker, as the last thing.
+  virtual void Submit(Engine& engine, const Cancellation& cancellation,
+                      EngineCallback done) = 0;
+  // The response. Its report is made by FillReport().
+  virtual grpc::ByteBuffer Encode(const CallReport& report) = 0;
+
+  // Books more than the request's own bytes, in Read().
+  absl::Status BookMore(int64_t bytes) { return permit_.Grow(bytes); }
+  // Bytes beside those of the opened request and of what Encode() returns.
+  void CountReceived(int64_t bytes) { record_.received_bytes += bytes; }
+  void CountSent(int64_t bytes) { record_.sent_bytes += bytes; }
+  const CallContext& context() const { return context_; }
+  // What an error about a message that is too long says of other ways.
+  virtual const char* LargerCallsHint() const { return ""; }
+
+  // Adds to what `message` has, warnings included. Call late in Encode(): time
+  // that passes after it is not in the timings.
+  void FillReport(const CallReport& report, v1::CallReport& message);
+
+ private:
+  absl::Status Receive(grpc::ByteBuffer& request);
+  absl::Status Decode(grpc::ByteBuffer& request);
+  absl::Status Book();
+  EngineCallback WhenDone();
+  std::optional<ForwardCall> TakeForwardCall();
+  void EngineDone(CallReport report);
+  void NoteReport(const CallReport& report);
+  absl::Duration SinceCompute() const;
+  void End(const absl::Status& status, grpc::ByteBuffer& response);
+  void Fail(const absl::Status& status);
+
+  const CallContext& context_;
+  const Caller caller_;
+  const Reply reply_;
+  const absl::Time arrived_;
+  Cancellation cancellation_;
+  CallRecord record_;
+  // Of a call that was computed, for Report().
+  std::vector<RowStatistics> rows_;
+  // Set when all that Report() reads is there.
+  std::atomic<bool> replied_{false};
+  Admission::Permit permit_;
+  const WireCall* message_ = nullptr;
+  std::shared_ptr<const Plan> plan_;
+  int64_t tokens_ = 0;
+  bool immediate_ = false;
+  Priority priority_ = Priority::kNormal;
+  absl::Time scheduled_;
+  absl::Time submitted_;
+};
+
+}  // namespace attn

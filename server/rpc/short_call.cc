@@ -1,0 +1,54 @@
+#include "server/rpc/short_call.h"
+
+#include <utility>
+
+#include "server/rpc/message_size.h"
+#include "server/rpc/request_id.h"
+
+namespace attn {
+
+ShortCall::ShortCall(const ShortCallContext& context, const char* method,
+                     Caller caller, const grpc::ByteBuffer& request)
+    : context_(context),
+      caller_(std::move(caller)),
+      arrived_(context.clock.Now()) {
+  context_.observer.Started();
+  record_.method = method;
+  record_.request_id = MakeRequestId();
+  record_.trace_id = caller_.trace_id;
+  record_.tenant = caller_.tenant.name;
+  record_.received_bytes = static_cast<int64_t>(request.Length());
+}
+
+absl::Status ShortCall::CheckRequest() const {
+  if (!caller_.status.ok()) return caller_.status;
+  return CheckMessageSize("a request", record_.received_bytes,
+                          context_.max_message_bytes);
+}
+
+absl::Status ShortCall::CheckResponse(int64_t bytes) const {
+  return CheckMessageSize("a response", bytes, context_.max_message_bytes);
+}
+
+absl::Status ShortCall::End(const absl::Status& status,
+                            const grpc::ByteBuffer& response) {
+  record_.status = status;
+  record_.sent_bytes = static_cast<int64_t>(response.Length());
+  record_.total = context_.clock.Now() - arrived_;
+  context_.observer.Ended(record_);
+  return status;
+}
+
+absl::Status RunShortCall(ShortCall call, const ShortAnswer& answer,
+                          const grpc::ByteBuffer& request,
+                          grpc::ByteBuffer& response) {
+  absl::Status status = call.CheckRequest();
+  if (status.ok()) {
+    auto message = answer(const_cast<grpc::ByteBuffer&>(request), call);
+    status = message.status();
+    if (message.ok()) response = *std::move(message);
+  }
+  return call.End(status, response);
+}
+
+}  // namespace attn

@@ -1,0 +1,58 @@
+// What every short RPC shares: its record, the bound on its messages, its line
+// of the log.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/runtime/clock.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "server/rpc/call_observer.h"
+#include "server/rpc/caller.h"
+
+namespace attn {
+
+// Borrowed; must outlive the calls.
+struct ShortCallContext {
+  CallObserver& observer;
+  const Clock& clock;
+  // Of a request and of a response.
+  int64_t max_message_bytes = int64_t{256} << 20;
+};
+
+// One call, from its arrival to its end, on whatever threads. Move it along;
+// End() once. Thread-compatible.
+class ShortCall {
+ public:
+  ShortCall(const ShortCallContext& context, const char* method, Caller caller,
+            const grpc::ByteBuffer& request);
+
+  // Refuses a caller who must not be let in, and a request that is too long.
+  absl::Status CheckRequest() const;
+  // Refuses a response that would be too long.
+  absl::Status CheckResponse(int64_t bytes) const;
+  const Caller& caller() const { return caller_; }
+  CallRecord& record() { return record_; }
+  // Tells metrics and log, and gives the status back.
+  absl::Status End(const absl::Status& status,
+                   const grpc::ByteBuffer& response);
+
+ private:
+  const ShortCallContext& context_;
+  const Caller caller_;
+  const absl::Time arrived_;
+  CallRecord record_;
+};
+
+// Runs a method to its end on this thread. `answer` may empty the request,
+// which is the handler's alone.
+using ShortAnswer = std::function<absl::StatusOr<grpc::ByteBuffer>(
+    grpc::ByteBuffer& request, ShortCall& call)>;
+absl::Status RunShortCall(ShortCall call, const ShortAnswer& answer,
+                          const grpc::ByteBuffer& request,
+                          grpc::ByteBuffer& response);
+
+}  // namespace attn

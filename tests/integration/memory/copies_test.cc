@@ -1,0 +1,130 @@
+// How often a payload is copied in user space: at most once where it is
+// received, never where it is sent. Counted, not timed: copies of 4 KiB and
+// more that go through libc. Metadata is far below that, and so are the tiles
+// that kernels move into their scratch, which is computing: see BigCall.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "tests/client/testing/scratch_folder.h"
+#include "tests/integration/memory/big_call.h"
+#include "tests/integration/memory/copy_counts.h"
+#include "tests/integration/memory/server_process.h"
+
+namespace attn {
+namespace {
+
+// gRPC gives messages in slices of any length: those below 4 KiB are not
+// counted. None is the other way round: so much may be counted beside payloads.
+constexpr double kUncounted = 0.1;
+constexpr uint64_t kSlack = 64 << 10;
+
+// The counts of another process, in a file.
+class SharedCounts {
+ public:
+  explicit SharedCounts(const std::string& path) {
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT_EQ(ftruncate(file, sizeof(CopyCounts)), 0);
+    void* const mapped = mmap(nullptr, sizeof(CopyCounts),
+                              PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    EXPECT_NE(mapped, MAP_FAILED);
+    close(file);
+    counts_ = static_cast<CopyCounts*>(mapped);
+  }
+  ~SharedCounts() { munmap(counts_, sizeof(CopyCounts)); }
+  SharedCounts(const SharedCounts&) = delete;
+  SharedCounts& operator=(const SharedCounts&) = delete;
+
+  uint64_t bytes() const { return counts_->bytes.load(); }
+
+ private:
+  CopyCounts* counts_;
+};
+
+class CopiesTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+#ifdef ATTN_SANITIZED
+    GTEST_SKIP() << "sanitizers have copying functions of their own";
+#endif
+    counts_ = std::make_unique<SharedCounts>(folder_.File("counts"));
+    const std::string address =
+        GetParam() == "unix" ? "unix:" + folder_.File("socket") : "127.0.0.1:0";
+    server_ = std::make_unique<ServerProcess>(
+        std::vector<std::string>{"--grpc-address=" + address},
+        std::vector<std::string>{
+            std::string("LD_PRELOAD=") + COPY_COUNTER,
+            std::string(kCopyCountsVariable) + "=" + folder_.File("counts")});
+  }
+
+  const std::string& address() const { return server_->address(); }
+  uint64_t ServerCopies() const { return counts_->bytes(); }
+
+  const ScratchFolder folder_;
+  std::unique_ptr<SharedCounts> counts_;
+  std::unique_ptr<ServerProcess> server_;
+};
+
+// `copied` is one copy of `payload`.
+void ExpectOneCopy(uint64_t copied, int64_t payload) {
+  EXPECT_LE(copied, static_cast<uint64_t>(payload) + kSlack);
+  EXPECT_GE(static_cast<double>(copied),
+            (1 - kUncounted) * static_cast<double>(payload))
+      << "the counter does not see the copy that there must be";
+}
+
+TEST_P(CopiesTest, TheServerCopiesWhatItReceivesOnceAndWhatItSendsNever) {
+  auto client = AttentionClient::Connect({.address = address()});
+  ASSERT_TRUE(client.ok());
+  for (const int64_t mebibytes : {1, 4, 16}) {
+    const BigCall call(mebibytes);
+    const uint64_t before = ServerCopies();
+    const auto result = client->Attend(call.Message());
+    ASSERT_TRUE(result.ok()) << result.status();
+    ExpectOneCopy(ServerCopies() - before, call.sent_bytes());
+  }
+}
+
+TEST_P(CopiesTest, TheClientCopiesWhatItReceivesOnceAndWhatItSendsNever) {
+  auto client = AttentionClient::Connect({.address = address()});
+  ASSERT_TRUE(client.ok());
+  for (const int64_t mebibytes : {1, 4, 16}) {
+    const BigCall call(mebibytes);
+    const AttendMessage message = call.Message();
+    const uint64_t before = AttnCopyCounts()->bytes.load();
+    const auto result = client->Attend(message);
+    const uint64_t copied = AttnCopyCounts()->bytes.load() - before;
+    ASSERT_TRUE(result.ok()) << result.status();
+    ExpectOneCopy(copied, call.tensor_bytes());
+  }
+}
+
+TEST_P(CopiesTest, AStubOfAnyLanguageCostsTheServerNoMore) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  auto stub = v1::AttentionService::NewStub(grpc::CreateCustomChannel(
+      address(), grpc::InsecureChannelCredentials(), arguments));
+  for (const int64_t mebibytes : {1, 16}) {
+    const BigCall call(mebibytes);
+    const v1::AttendRequest request = call.Request();
+    const uint64_t before = ServerCopies();
+    grpc::ClientContext context;
+    v1::AttendResponse response;
+    const grpc::Status status = stub->Attend(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_EQ(static_cast<int64_t>(response.output().data().size()),
+              call.tensor_bytes());
+    ExpectOneCopy(ServerCopies() - before, call.sent_bytes());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, CopiesTest, ::testing::Values("tcp", "unix"),
+                         [](const auto& tested) { return tested.param; });
+
+}  // namespace
+}  // namespace attn
