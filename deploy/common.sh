@@ -38,7 +38,6 @@ build_jobs() {
 }
 
 # build_preset <preset> [target...]: configures build/<preset> and builds it.
-# ATTN_PRECOMPILE=ON is for builds from nothing.
 build_preset() {
   local preset="$1"
   local dir="$ATTN_ROOT/build/$preset"
@@ -51,13 +50,8 @@ build_preset() {
       "$dir/CMakeCache.txt"; then
     fresh=(--fresh)
   fi
-  if [[ -z "${CMAKE_CXX_COMPILER_LAUNCHER:-}" ]] &&
-    command -v ccache >/dev/null; then
-    export CMAKE_CXX_COMPILER_LAUNCHER=ccache
-  fi
   say "configuring $preset"
-  (cd "$ATTN_ROOT" && run_logged cmake "${fresh[@]}" --preset "$preset" \
-    ${ATTN_PRECOMPILE:+-DATTN_PRECOMPILE="$ATTN_PRECOMPILE"})
+  (cd "$ATTN_ROOT" && run_logged cmake "${fresh[@]}" --preset "$preset")
   say "building $preset with $(build_jobs) jobs"
   (cd "$ATTN_ROOT" && cmake --build --preset "$preset" -j "$(build_jobs)" \
     ${1:+--target "$@"})

@@ -1,17 +1,12 @@
 #include "engine/call_group.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace attn {
 
 CallGroup::CallGroup(std::vector<std::unique_ptr<CallTask>> calls,
                      const Clock& clock)
-    : calls_(std::move(calls)), never_(clock, absl::InfiniteFuture()) {
-  for (const auto& call : calls_) {
-    scratch_bytes_ = std::max(scratch_bytes_, call->scratch_bytes());
-  }
-}
+    : calls_(std::move(calls)), never_(clock, absl::InfiniteFuture()) {}
 
 void CallGroup::RunJob(int, int64_t job, Arena& arena) {
   const std::unique_ptr<CallTask> call =

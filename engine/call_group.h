@@ -20,7 +20,9 @@ class CallGroup final : public TileTask {
   int64_t job_count(int) const override {
     return static_cast<int64_t>(calls_.size());
   }
-  size_t scratch_bytes() const override { return scratch_bytes_; }
+  // None of the group's: each call reserves its own in RunToEnd(), so that one
+  // of too much fails alone.
+  size_t scratch_bytes() const override { return 0; }
   // Of none: each call has its own, which its job looks at.
   const Cancellation& cancellation() const override { return never_; }
 
@@ -31,7 +33,6 @@ class CallGroup final : public TileTask {
  private:
   // Null: has ended.
   std::vector<std::unique_ptr<CallTask>> calls_;
-  size_t scratch_bytes_ = 0;
   const Cancellation never_;
 };
 

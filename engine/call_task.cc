@@ -1,18 +1,25 @@
 #include "engine/call_task.h"
 
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "engine/core/call_view.h"
 #include "engine/runtime/one_openmp_thread.h"
+#include "engine/runtime/out_of_memory.h"
 
 namespace attn {
 namespace {
 
-constexpr double kMaxSmallFlops = 1 << 20;
-constexpr double kMaxShortFlops = 1 << 24;
+constexpr double kMaxSmallWork = 1 << 20;
+constexpr double kMaxShortWork = 1 << 24;
 // Numbers in the scores and outputs of a small call.
 constexpr int64_t kMaxSmallElements = 1 << 13;
+// Heads without rows, of which there may be 2^40, are work too.
+constexpr int64_t kMaxSmallJobs = kMaxSmallElements;
+constexpr int64_t kMaxShortJobs = 1 << 16;
+// Jobs between two looks at the cancellation: a look takes 25 ns.
+constexpr int64_t kJobsAtOnce = 64;
 // Scratch that a caller's thread keeps for its next small call.
 constexpr size_t kMaxKeptScratch = size_t{1} << 20;
 
@@ -39,11 +46,15 @@ int64_t CountEmptyRows(const CallView& call,
 bool IsSmallCall(const Plan& plan) {
   const AttentionShape& s = plan.problem.shape;
   const auto rows = static_cast<double>(s.batch * s.q_heads * s.q_length);
-  return plan.flops <= kMaxSmallFlops &&
-         rows * static_cast<double>(s.kv_length + s.v_dim) <= kMaxSmallElements;
+  return plan.work <= kMaxSmallWork &&
+         rows * static_cast<double>(s.kv_length + s.v_dim) <=
+             kMaxSmallElements &&
+         plan.tile_jobs() <= kMaxSmallJobs;
 }
 
-bool IsShortCall(const Plan& plan) { return plan.flops <= kMaxShortFlops; }
+bool IsShortCall(const Plan& plan) {
+  return plan.work <= kMaxShortWork && plan.tile_jobs() <= kMaxShortJobs;
+}
 
 CallTask::CallTask(ForwardCall call, const Clock& clock)
     : CallTask(std::move(call.plan), *call.args, *call.cancellation, clock) {
@@ -62,6 +73,8 @@ void CallTask::Begin() {
   call_.row_statistics = report_.row_statistics.data();
   call_.scratch = scratch_.data();
   call_.counters = &counters_;
+  call_.cancellation = &cancellation_;
+  call_.stopped = &stopped_;
   call_.scalar_gradients = &report_.scalar_gradients;
   state_ = plan_->execution->Begin(call_);
   call_.state = state_.get();
@@ -72,6 +85,8 @@ void CallTask::Done(absl::Status status) {
   const bool begun = begun_ != absl::InfinitePast();
   report_.queued = (begun ? begun_ : now) - submitted_;
   report_.computed = begun ? now - begun_ : absl::ZeroDuration();
+  // A job that stopped half-way was perhaps the last.
+  if (status.ok() && stopped_.load()) status = cancellation_.Check();
   report_.status = std::move(status);
   if (report_.status.ok()) {
     FillCounts();
@@ -83,18 +98,31 @@ void CallTask::Done(absl::Status status) {
 }
 
 void CallTask::RunToEnd(Arena& arena) {
-  absl::Status status = cancellation_.Check();
-  if (status.ok()) {
-    Begin();
-    for (int phase = 0; phase < phase_count(); ++phase) {
-      const int64_t jobs = job_count(phase);
-      for (int64_t job = 0; job < jobs; ++job) {
-        arena.Reset();
-        RunJob(phase, job, arena);
-      }
-    }
+  absl::Status status;
+  try {
+    status = RunPhases(arena);
+  } catch (const std::bad_alloc&) {
+    status = OutOfMemory();
   }
   Done(std::move(status));
+}
+
+absl::Status CallTask::RunPhases(Arena& arena) {
+  absl::Status status = cancellation_.Check();
+  if (!status.ok()) return status;
+  arena.Reserve(scratch_bytes());
+  Begin();
+  int64_t done = 0;
+  for (int phase = 0; phase < phase_count(); ++phase) {
+    const int64_t jobs = job_count(phase);
+    for (int64_t job = 0; job < jobs; ++job) {
+      if (++done % kJobsAtOnce == 0) status = cancellation_.Check();
+      if (!status.ok()) return status;
+      arena.Reset();
+      RunJob(phase, job, arena);
+    }
+  }
+  return status;
 }
 
 void CallTask::FillCounts() {
@@ -110,7 +138,6 @@ void CallTask::FillCounts() {
 void RunOnThisThread(CallTask& task) {
   thread_local Arena arena;
   const OneOpenMpThread guard;
-  arena.Reserve(task.scratch_bytes());
   task.RunToEnd(arena);
   arena.Trim(kMaxKeptScratch);
 }

@@ -1,6 +1,7 @@
 // One call of the engine as work: its memory, its phases, its report.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -57,11 +58,11 @@ class CallTask final : public TileTask {
   }
   void Done(absl::Status status) override;
 
-  // The whole call, Done() included, on the calling thread. `arena` has room
-  // for scratch_bytes().
+  // The whole call, Done() included, on the calling thread.
   void RunToEnd(Arena& arena);
 
  private:
+  absl::Status RunPhases(Arena& arena);
   void FillCounts();
 
   const std::shared_ptr<const Plan> plan_;
@@ -73,6 +74,7 @@ class CallTask final : public TileTask {
   Callback done_;
   AlignedBuffer scratch_;
   CallCounters counters_;
+  std::atomic<bool> stopped_{false};
   KernelCall call_;
   std::unique_ptr<const CallState> state_;
   CallReport report_;

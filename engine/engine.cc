@@ -62,7 +62,7 @@ class Engine::Impl {
         plans(options.plan_cache_capacity),
         pool(MakeWorkerPool(
             options.workers > 0 ? options.workers : ReadCpuQuota().threads,
-            clock)) {}
+            clock, options.worker_niceness)) {}
 
   const Clock& clock;
   // Nanoseconds that callers' threads spent in calls.

@@ -31,6 +31,9 @@ namespace attn {
 struct EngineOptions {
   // Compute threads. 0: as many as the CPU quota allows.
   int workers = 0;
+  // By how much nicer (0 to 19) they are than the thread that makes the engine:
+  // whoever waits for a short moment of a core goes before them.
+  int worker_niceness = 0;
   // Plans kept for reuse; a plan is a few hundred bytes.
   size_t plan_cache_capacity = 1024;
   // Injected by tests.

@@ -23,7 +23,7 @@ constexpr Tolerance kSingle{.rtol = 1e-4, .atol = 1e-5};
 constexpr Tolerance kHalf{.rtol = 2e-2, .atol = 1e-2};
 constexpr Tolerance kDouble{.rtol = 1e-9, .atol = 1e-10};
 
-constexpr char kFooter[] = R"(
+constexpr char kAttendFooter[] = R"(
 Examples:
   attn attend --q q.npy --k k.npy --v v.npy --causal --out out.npy
   attn attend --input qkv.npz --window 128,0 --want output,lse --out out.npz
@@ -48,7 +48,7 @@ struct AttendFlags {
   std::string tokens;
 };
 
-void AddFlags(CLI::App& command, AttendFlags& flags) {
+void AddAttendFlags(CLI::App& command, AttendFlags& flags) {
   AddInputFlags(command, flags.input);
   AddSpecFlags(command, flags.spec);
   command
@@ -149,10 +149,10 @@ absl::Status WriteOutputs(const AttendFlags& flags,
   return WriteTensors(flags.out, tensors);
 }
 
-void PrintText(const AttendFlags& flags, const AttendResult& result,
-               const std::vector<std::string>& tokens,
-               const std::string& drawing,
-               const std::vector<NamedComparison>& comparisons) {
+void PrintAttendText(const AttendFlags& flags, const AttendResult& result,
+                     const std::vector<std::string>& tokens,
+                     const std::string& drawing,
+                     const std::vector<NamedComparison>& comparisons) {
   std::string text;
   for (const std::string& name : WantedNames(flags)) {
     const auto tensor = OutputOf(result, name);
@@ -172,9 +172,9 @@ void PrintText(const AttendFlags& flags, const AttendResult& result,
 }
 
 // Everything after the call.
-ExitCode Present(const AttendFlags& flags, const GlobalOptions& options,
-                 const AttendInputs& inputs, const AttendResult& result,
-                 const std::vector<std::string>& tokens) {
+ExitCode PresentOutputs(const AttendFlags& flags, const GlobalOptions& options,
+                        const AttendInputs& inputs, const AttendResult& result,
+                        const std::vector<std::string>& tokens) {
   const auto comparisons = CompareAll(flags, inputs, result);
   if (!comparisons.ok()) return ReportUsageError(comparisons.status());
   std::string drawing;
@@ -190,7 +190,7 @@ ExitCode Present(const AttendFlags& flags, const GlobalOptions& options,
   if (options.json) {
     std::puts(AttendToJson(result, *comparisons).dump(2).c_str());
   } else {
-    PrintText(flags, result, tokens, drawing, *comparisons);
+    PrintAttendText(flags, result, tokens, drawing, *comparisons);
   }
   for (const NamedComparison& named : *comparisons) {
     if (named.comparison.mismatches > 0) return ExitCode::kCheckFailed;
@@ -228,16 +228,16 @@ ExitCode RunAttend(const AttendFlags& flags, const GlobalOptions& options) {
   if (!client.ok()) return ReportUsageError(client.status());
   const auto result = Call(*client, message, flags.stream);
   if (!result.ok()) return ReportCallError(result.status());
-  return Present(flags, options, *inputs, *result, tokens);
+  return PresentOutputs(flags, options, *inputs, *result, tokens);
 }
 
 }  // namespace
 
 void AddAttendCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command = app.add_subcommand("attend", "Compute one call");
-  command->footer(kFooter);
+  command->footer(kAttendFooter);
   auto flags = std::make_shared<AttendFlags>();
-  AddFlags(*command, *flags);
+  AddAttendFlags(*command, *flags);
   command->callback([flags, &options] {
     options.run = [flags, &options] { return RunAttend(*flags, options); };
   });

@@ -65,7 +65,7 @@ void TakeStages(AttendInputs& inputs) {
   }
 }
 
-absl::Status Convert(const std::string& name, AttendInputs& inputs) {
+absl::Status ConvertTensors(const std::string& name, AttendInputs& inputs) {
   if (name.empty()) return absl::OkStatus();
   const auto dtype = ParseFloatDType(name, "--dtype");
   if (!dtype.ok()) return dtype.status();
@@ -122,7 +122,7 @@ absl::StatusOr<AttendInputs> ReadInputs(const InputFlags& flags,
   if (status.ok()) {
     status = Load("v", flags.v, flags, inputs.others, inputs.v);
   }
-  if (status.ok()) status = Convert(flags.dtype, inputs);
+  if (status.ok()) status = ConvertTensors(flags.dtype, inputs);
   if (!status.ok()) return status;
   auto request = ReadSpec(spec, flags.read_options());
   if (!request.ok()) return request.status();

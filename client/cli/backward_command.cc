@@ -22,7 +22,7 @@
 namespace attn {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kBackwardFooter[] = R"(
 The gradients are d_q, d_k, d_v, and d_input_N for tensor N of the spec, counted
 from 0: those of flags and of --spec first, then bias and mask of --input.
 
@@ -42,7 +42,7 @@ struct BackwardFlags {
   CallInfoFlags info;
 };
 
-void AddFlags(CLI::App& command, BackwardFlags& flags) {
+void AddBackwardFlags(CLI::App& command, BackwardFlags& flags) {
   AddInputFlags(command, flags.input);
   AddSpecFlags(command, flags.spec);
   command.add_option("--d-output", flags.d_output,
@@ -61,7 +61,7 @@ void AddFlags(CLI::App& command, BackwardFlags& flags) {
 }
 
 // The gradients that the flags name. INVALID_ARGUMENT for another name.
-absl::StatusOr<GradientSelection> Wanted(const BackwardFlags& flags) {
+absl::StatusOr<GradientSelection> WantedGradients(const BackwardFlags& flags) {
   constexpr absl::string_view kInput = "d_input_";
   GradientSelection wanted;
   for (const std::string& name : flags.want) {
@@ -137,7 +137,7 @@ std::string DescribeScalars(const v1::AttendBackwardResponse& header) {
   return text + "\n";
 }
 
-void PrintText(const BackwardResult& result, const TensorMap& gradients) {
+void PrintGradients(const BackwardResult& result, const TensorMap& gradients) {
   std::string text;
   for (const auto& [name, tensor] : gradients) {
     text += DescribeTensor(name, tensor);
@@ -166,10 +166,11 @@ void PrintJson(const BackwardResult& result, const TensorMap& gradients) {
   std::puts(document.dump(2).c_str());
 }
 
-ExitCode RunBackward(const BackwardFlags& flags, const GlobalOptions& options) {
+ExitCode RunBackwardCommand(const BackwardFlags& flags,
+                            const GlobalOptions& options) {
   auto inputs = ReadInputs(flags.input, flags.spec);
   if (!inputs.ok()) return ReportUsageError(inputs.status());
-  auto wanted = Wanted(flags);
+  auto wanted = WantedGradients(flags);
   if (!wanted.ok()) return ReportUsageError(wanted.status());
   BackwardMessage message;
   static_cast<CallMessage&>(message) = inputs->Message();
@@ -189,7 +190,7 @@ ExitCode RunBackward(const BackwardFlags& flags, const GlobalOptions& options) {
   if (options.json) {
     PrintJson(*result, *gradients);
   } else {
-    PrintText(*result, *gradients);
+    PrintGradients(*result, *gradients);
   }
   return ExitCode::kOk;
 }
@@ -198,11 +199,13 @@ ExitCode RunBackward(const BackwardFlags& flags, const GlobalOptions& options) {
 
 void AddBackwardCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command = app.add_subcommand("backward", "Gradients of one call");
-  command->footer(kFooter);
+  command->footer(kBackwardFooter);
   auto flags = std::make_shared<BackwardFlags>();
-  AddFlags(*command, *flags);
+  AddBackwardFlags(*command, *flags);
   command->callback([flags, &options] {
-    options.run = [flags, &options] { return RunBackward(*flags, options); };
+    options.run = [flags, &options] {
+      return RunBackwardCommand(*flags, options);
+    };
   });
 }
 

@@ -14,7 +14,7 @@
 namespace attn {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kCheckFooter[] = R"(
 DIR is a folder of families, a family, or a case: <family>/<case>/case.json.
 Ends with "N passed, N failed, N skipped" and exits 1 if any failed. Skipped is
 only what the wire cannot say yet.
@@ -79,7 +79,7 @@ ExitCode RunCheck(const CheckFlags& flags, const GlobalOptions& options) {
 void AddCheckCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command =
       app.add_subcommand("check", "Run a folder of cases with known answers");
-  command->footer(kFooter);
+  command->footer(kCheckFooter);
   auto flags = std::make_shared<CheckFlags>();
   command->add_option("DIR", flags->folder, "Folder of cases")->required();
   command->add_option("--family", flags->families, "Only these families")

@@ -10,7 +10,7 @@
 namespace attn {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kHealthFooter[] = R"(
 Exits 0 if the server says SERVING, 3 if it says it does not serve, 4 if it
 does not answer.
 
@@ -38,7 +38,7 @@ ExitCode RunHealth(const std::string& service, const GlobalOptions& options) {
 void AddHealthCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command =
       app.add_subcommand("health", "Ask whether the server serves");
-  command->footer(kFooter);
+  command->footer(kHealthFooter);
   auto service = std::make_shared<std::string>();
   command->add_option("--service", *service,
                       "Service to ask about; default the whole server");

@@ -17,7 +17,7 @@
 namespace attn {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kInfoFooter[] = R"(
 Examples:
   attn info
   attn info --calibrate
@@ -141,7 +141,7 @@ ExitCode RunInfo(const GlobalOptions& options) {
 void AddInfoCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command = app.add_subcommand(
       "info", "Describe the server: version, limits, stages, kernels");
-  command->footer(kFooter);
+  command->footer(kInfoFooter);
   auto flags = std::make_shared<InfoFlags>();
   command->add_flag("--calibrate", flags->calibrate,
                     "Ask no server: measure the kernels on this machine, and "

@@ -20,7 +20,7 @@
 namespace attn {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kInspectFooter[] = R"(
 Examples:
   attn inspect --input qkv.npz --causal
   attn inspect --input qkv.npz --view masked_logits,weights --part 0,3,:16,:16
@@ -43,7 +43,7 @@ struct InspectCommandFlags {
   bool no_heatmap = false;
 };
 
-void AddFlags(CLI::App& command, InspectCommandFlags& flags) {
+void AddInspectFlags(CLI::App& command, InspectCommandFlags& flags) {
   AddInputFlags(command, flags.input);
   AddSpecFlags(command, flags.spec);
   AddInspectFlags(command, flags.inspect);
@@ -77,7 +77,7 @@ absl::StatusOr<HostTensor> ReadCotangent(const InspectCommandFlags& flags,
 }
 
 // The views that were asked for by name.
-std::vector<std::string> NamesOf(const InspectCommandFlags& flags) {
+std::vector<std::string> ScoreNames(const InspectCommandFlags& flags) {
   return flags.inspect.views.empty() ? std::vector<std::string>{"weights"}
                                      : flags.inspect.views;
 }
@@ -86,7 +86,7 @@ absl::Status WriteViews(const InspectCommandFlags& flags,
                         const InspectResult& result) {
   if (flags.out.empty()) return absl::OkStatus();
   TensorMap tensors;
-  for (const std::string& name : NamesOf(flags)) {
+  for (const std::string& name : ScoreNames(flags)) {
     auto tensor = ViewOf(result, name);
     if (!tensor.ok()) return tensor.status();
     tensors.emplace(name, *std::move(tensor));
@@ -99,7 +99,7 @@ absl::StatusOr<std::string> Draw(const InspectCommandFlags& flags,
                                  const InspectQuestion& question,
                                  const InspectResult& result) {
   InspectDrawing drawing;
-  drawing.names = NamesOf(flags);
+  drawing.names = ScoreNames(flags);
   drawing.batch =
       flags.batch >= 0 ? flags.batch : question.window.batch().begin();
   drawing.head = flags.head >= 0 ? flags.head : question.window.head().begin();
@@ -113,9 +113,10 @@ absl::StatusOr<std::string> Draw(const InspectCommandFlags& flags,
   return DrawViews(result, question, drawing, {.colour = WantsColour()});
 }
 
-ExitCode Present(const InspectCommandFlags& flags, const GlobalOptions& options,
-                 const AttendInputs& inputs, const InspectQuestion& question,
-                 const InspectResult& result) {
+ExitCode PresentScores(const InspectCommandFlags& flags,
+                       const GlobalOptions& options, const AttendInputs& inputs,
+                       const InspectQuestion& question,
+                       const InspectResult& result) {
   if (absl::Status status = WriteViews(flags, result); !status.ok()) {
     return ReportUsageError(status);
   }
@@ -124,7 +125,7 @@ ExitCode Present(const InspectCommandFlags& flags, const GlobalOptions& options,
     return ExitCode::kOk;
   }
   std::string text;
-  for (const std::string& name : NamesOf(flags)) {
+  for (const std::string& name : ScoreNames(flags)) {
     const auto tensor = ViewOf(result, name);
     if (tensor.ok()) text += DescribeTensor(name, *tensor);
   }
@@ -168,7 +169,7 @@ ExitCode RunInspect(const InspectCommandFlags& flags,
   if (!client.ok()) return ReportUsageError(client.status());
   const auto result = client->Inspect(message);
   if (!result.ok()) return ReportCallError(result.status());
-  return Present(flags, options, *inputs, *question, *result);
+  return PresentScores(flags, options, *inputs, *question, *result);
 }
 
 }  // namespace
@@ -176,9 +177,9 @@ ExitCode RunInspect(const InspectCommandFlags& flags,
 void AddInspectCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command = app.add_subcommand(
       "inspect", "Look at scores, weights and the health of heads");
-  command->footer(kFooter);
+  command->footer(kInspectFooter);
   auto flags = std::make_shared<InspectCommandFlags>();
-  AddFlags(*command, *flags);
+  AddInspectFlags(*command, *flags);
   command->callback([flags, &options] {
     options.run = [flags, &options] { return RunInspect(*flags, options); };
   });

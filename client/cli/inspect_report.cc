@@ -52,9 +52,9 @@ absl::StatusOr<Plane> PlaneOf(const InspectResult& result,
 }
 
 // "3 the" for the rows or columns from `begin` on, `step` apart.
-std::vector<std::string> Labels(int64_t count, int64_t begin, int64_t step,
-                                int64_t token_offset,
-                                const std::vector<std::string>& tokens) {
+std::vector<std::string> WindowLabels(int64_t count, int64_t begin,
+                                      int64_t step, int64_t token_offset,
+                                      const std::vector<std::string>& tokens) {
   std::vector<std::string> labels;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t index = begin + i * step;
@@ -120,14 +120,14 @@ absl::StatusOr<std::string> DrawViews(const InspectResult& result,
       "batch ", drawing.batch, " head ", drawing.head,
       tiled ? ": tiles of queries down, of keys across\n"
             : ": queries down, keys across\n",
-      RenderHeatMap(
-          panels,
-          Labels(first.rows, question.window.query().begin(),
-                 tiled ? question.tiles->query_tile() : 1, drawing.query_offset,
-                 drawing.tokens),
-          Labels(first.columns, question.window.key().begin(),
-                 tiled ? question.tiles->key_tile() : 1, 0, drawing.tokens),
-          options));
+      RenderHeatMap(panels,
+                    WindowLabels(first.rows, question.window.query().begin(),
+                                 tiled ? question.tiles->query_tile() : 1,
+                                 drawing.query_offset, drawing.tokens),
+                    WindowLabels(first.columns, question.window.key().begin(),
+                                 tiled ? question.tiles->key_tile() : 1, 0,
+                                 drawing.tokens),
+                    options));
 }
 
 std::string DescribeSweep(const v1::InspectResponse& header) {

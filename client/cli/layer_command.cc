@@ -17,7 +17,7 @@
 namespace attn {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kLayerFooter[] = R"(
 A layer is a set of named tensors. A call's spec points to one of them by the
 layer's and the tensor's name. A server with --layer-dir keeps them on disk.
 
@@ -167,7 +167,7 @@ ExitCode RunDelete(const LayerFlags& flags, const GlobalOptions& options) {
 void AddLayerCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command =
       app.add_subcommand("layer", "Keep tensors on the server, by name");
-  command->footer(kFooter);
+  command->footer(kLayerFooter);
   command->fallthrough();
   command->require_subcommand(1);
   auto flags = std::make_shared<LayerFlags>();

@@ -16,7 +16,7 @@
 namespace attn {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kLoadFooter[] = R"(
 The open loop (--rate) sends on schedule whatever the server does, and measures
 latency from the time a request was meant to be sent: a stall of the server, or
 of this program, is in the percentiles. Service time runs from the actual send.
@@ -188,7 +188,7 @@ ExitCode RunLoadCommand(const LoadFlags& flags, const GlobalOptions& global) {
 
 void AddLoadCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command = app.add_subcommand("load", "Load a server and measure");
-  command->footer(kFooter);
+  command->footer(kLoadFooter);
   auto flags = std::make_shared<LoadFlags>();
   AddCallFlags(*command, *flags);
   AddPaceFlags(*command, *flags);

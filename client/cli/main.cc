@@ -27,7 +27,7 @@ constexpr AddCommand kCommands[] = {
     AddLayerCommand,  AddCheckCommand,    AddLoadCommand,
 };
 
-constexpr char kFooter[] = R"(
+constexpr char kProgramFooter[] = R"(
 Exit codes: 0 done, 1 a check, comparison or threshold did not hold,
 2 bad command line or input file, 3 the server refused or failed the call,
 4 no server answers.
@@ -86,7 +86,7 @@ int Main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("Attention as a service: client");
   app.name("attn");
-  app.footer(kFooter);
+  app.footer(kProgramFooter);
   app.fallthrough();
   app.require_subcommand(1);
   GlobalOptions options;

@@ -17,7 +17,7 @@
 namespace attn {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kPlanFooter[] = R"(
 Sends no tensor data: only types and shapes.
 
 Examples:
@@ -121,7 +121,7 @@ ExitCode RunPlan(const PlanFlags& flags, const GlobalOptions& options) {
 void AddPlanCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command = app.add_subcommand(
       "plan", "Explain how a call would be computed and what it costs");
-  command->footer(kFooter);
+  command->footer(kPlanFooter);
   auto flags = std::make_shared<PlanFlags>();
   AddInputFlags(*command, flags->input);
   AddSpecFlags(*command, flags->spec);

@@ -31,8 +31,8 @@ struct FlagRow {
                         Target& target);
 };
 
-absl::Status Bad(const char* flag, const std::string& text,
-                 absl::string_view expected) {
+absl::Status BadFlag(const char* flag, const std::string& text,
+                     absl::string_view expected) {
   return FieldError(flag, absl::StrCat("\"", text, "\""), expected);
 }
 
@@ -58,7 +58,7 @@ absl::StatusOr<NamedNumber> SplitNumber(const std::string& text,
   if (parts.size() == 1) return named;
   double number = 0;
   if (!absl::SimpleAtod(parts[1], &number)) {
-    return Bad(flag, text, "a number after the colon");
+    return BadFlag(flag, text, "a number after the colon");
   }
   named.number = number;
   return named;
@@ -70,7 +70,7 @@ absl::Status ApplyTable(const std::string& text, const char* flag,
                         Target& target) {
   const std::vector<std::string> parts =
       absl::StrSplit(text, absl::MaxSplits('=', 1));
-  if (parts.size() != 2) return Bad(flag, text, "NAME=FILE");
+  if (parts.size() != 2) return BadFlag(flag, text, "NAME=FILE");
   uint32_t input = 0;
   absl::Status status = AddFile(parts[1], target, input);
   if (status.ok()) target.tables.push_back({parts[0], input});
@@ -118,7 +118,7 @@ constexpr ScoreRow kScores[] = {
 };
 
 template <typename Row, size_t kCount>
-std::string NamesOf(const Row (&rows)[kCount]) {
+std::string KindNames(const Row (&rows)[kCount]) {
   return absl::StrJoin(rows, ", ", [](std::string* out, const Row& row) {
     absl::StrAppend(out, row.name);
   });
@@ -131,10 +131,11 @@ absl::Status ApplyScore(const std::string& text, const char* flag,
     target.spec.score = row.make();
     return absl::OkStatus();
   }
-  return Bad(flag, text,
-             absl::StrCat("one of ", NamesOf(kScores),
-                          "; by --spec FILE those that take tensors: bilinear, "
-                          "additive, concat, trilinear"));
+  return BadFlag(
+      flag, text,
+      absl::StrCat("one of ", KindNames(kScores),
+                   "; by --spec FILE those that take tensors: bilinear, "
+                   "additive, concat, trilinear"));
 }
 
 absl::Status ApplyRope(const std::string& text, const char* flag,
@@ -145,7 +146,7 @@ absl::Status ApplyRope(const std::string& text, const char* flag,
   if (named->name == "half_split") {
     rotary.layout = RotaryLayout::kHalfSplit;
   } else if (named->name != "interleaved") {
-    return Bad(flag, text, "interleaved or half_split, then perhaps :BASE");
+    return BadFlag(flag, text, "interleaved or half_split, then perhaps :BASE");
   }
   rotary.base = named->number.value_or(rotary.base);
   target.spec.transforms.emplace_back(rotary);
@@ -158,7 +159,7 @@ absl::Status ApplyQkNorm(const std::string& text, const char* flag,
   if (text == "l2") {
     norm.kind = NormKind::kL2;
   } else if (text != "rms") {
-    return Bad(flag, text, "l2 or rms");
+    return BadFlag(flag, text, "l2 or rms");
   }
   target.spec.transforms.emplace_back(norm);
   return absl::OkStatus();
@@ -214,16 +215,17 @@ absl::Status ApplyNormalizer(const std::string& text, const char* flag,
     target.spec.normalizer = row.make(named->number);
     return absl::OkStatus();
   }
-  return Bad(flag, text,
-             absl::StrCat("one of ", NamesOf(kNormalizers),
-                          "; a number only where there is one; by --spec FILE "
-                          "local, which takes tensors"));
+  return BadFlag(
+      flag, text,
+      absl::StrCat("one of ", KindNames(kNormalizers),
+                   "; a number only where there is one; by --spec FILE "
+                   "local, which takes tensors"));
 }
 
 absl::Status ApplySinks(const std::string& text, const char* flag,
                         Target& target) {
   auto* softmax = std::get_if<SoftmaxNormalizer>(&target.spec.normalizer);
-  if (softmax == nullptr) return Bad(flag, text, "none but with softmax");
+  if (softmax == nullptr) return BadFlag(flag, text, "none but with softmax");
   uint32_t input = 0;
   absl::Status status = AddFile(text, target, input);
   if (status.ok()) softmax->sink = input;
@@ -235,7 +237,7 @@ absl::Status ApplySinks(const std::string& text, const char* flag,
 absl::Status ApplyTopK(const std::string& text, const char* flag,
                        Target& target) {
   TopKSparsifier top_k;
-  if (!absl::SimpleAtoi(text, &top_k.k)) return Bad(flag, text, "a number");
+  if (!absl::SimpleAtoi(text, &top_k.k)) return BadFlag(flag, text, "a number");
   target.spec.sparsifiers.emplace_back(top_k);
   return absl::OkStatus();
 }
@@ -243,7 +245,7 @@ absl::Status ApplyTopK(const std::string& text, const char* flag,
 absl::Status ApplyTopP(const std::string& text, const char* flag,
                        Target& target) {
   TopPSparsifier top_p;
-  if (!absl::SimpleAtod(text, &top_p.p)) return Bad(flag, text, "a number");
+  if (!absl::SimpleAtod(text, &top_p.p)) return BadFlag(flag, text, "a number");
   target.spec.sparsifiers.emplace_back(top_p);
   return absl::OkStatus();
 }
@@ -251,7 +253,8 @@ absl::Status ApplyTopP(const std::string& text, const char* flag,
 absl::Status ApplyDropout(const std::string& text, const char* flag,
                           Target& target) {
   DropoutSpec dropout;
-  if (!absl::SimpleAtod(text, &dropout.p)) return Bad(flag, text, "a number");
+  if (!absl::SimpleAtod(text, &dropout.p))
+    return BadFlag(flag, text, "a number");
   target.spec.dropout = dropout;
   return absl::OkStatus();
 }
@@ -259,12 +262,12 @@ absl::Status ApplyDropout(const std::string& text, const char* flag,
 absl::Status ApplySeed(const std::string& text, const char* flag,
                        Target& target) {
   if (!target.spec.dropout.has_value()) {
-    return Bad(flag, text, "none without --dropout");
+    return BadFlag(flag, text, "none without --dropout");
   }
   if (absl::SimpleAtoi(text, &target.spec.dropout->seed)) {
     return absl::OkStatus();
   }
-  return Bad(flag, text, "a number from 0 to 2^64 - 1");
+  return BadFlag(flag, text, "a number from 0 to 2^64 - 1");
 }
 
 // Applied in this order.

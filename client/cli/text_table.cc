@@ -13,7 +13,7 @@
 namespace attn {
 namespace {
 
-constexpr char kGap[] = "  ";
+constexpr char kColumnGap[] = "  ";
 
 bool IsNumber(const std::string& cell) {
   double value = 0;
@@ -74,7 +74,7 @@ std::string TextTable::ToString() const {
   for (const std::vector<std::string>& row : rows_) {
     std::string line;
     for (size_t c = 0; c < columns; ++c) {
-      if (c > 0) line += kGap;
+      if (c > 0) line += kColumnGap;
       line +=
           numeric[c] ? PadLeft(row[c], widths[c]) : PadRight(row[c], widths[c]);
     }

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <iterator>
 #include <new>
+#include <utility>
 
 namespace attn {
 namespace {
@@ -55,43 +57,39 @@ std::byte* BlockPool::Take(size_t size) {
   if (size > PTRDIFF_MAX / 2) throw std::bad_alloc();
   const size_t capacity = CapacityFor(std::max<size_t>(size, 1));
   Blocks surplus;
-  std::byte* block = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    block = TakeIdle(capacity);
+    Node idle = TakeIdle(capacity);
     in_use_bytes_ += capacity;
-    if (block == nullptr) Shrink(max_bytes_, surplus);
+    if (!idle.empty()) return Use(std::move(idle));
+    Shrink(max_bytes_, surplus);
   }
   Unmap(surplus);
-  const bool is_new = block == nullptr;
-  if (is_new) {
-    try {
-      block =
-          capacity >= kMinHugeBytes ? MapHuge(capacity) : MapBytes(capacity);
-    } catch (const std::bad_alloc&) {
-      const std::lock_guard lock(mutex_);
-      in_use_bytes_ -= capacity;
-      throw;
-    }
+  try {
+    Node made = MapNew(capacity);
+    const std::lock_guard lock(mutex_);
+    return Use(std::move(made));
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(mutex_);
+    in_use_bytes_ -= capacity;
+    throw;
   }
-  const std::lock_guard lock(mutex_);
-  in_use_.emplace(block, capacity);
-  return block;
 }
 
 bool BlockPool::Give(void* block) {
-  if (reinterpret_cast<uintptr_t>(block) % kPage != 0) return false;
+  const auto address = reinterpret_cast<uintptr_t>(block);
+  if (address % kPage != 0) return false;
   Blocks surplus;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = in_use_.find(block);
-    if (found == in_use_.end()) return false;
-    const size_t capacity = found->second;
-    in_use_.erase(found);
+    Node node = in_use_.extract(address);
+    if (node.empty()) return false;
+    const size_t capacity = node.mapped().capacity;
     in_use_bytes_ -= capacity;
     idle_bytes_ += capacity;
-    idle_[capacity].push_back(
-        {static_cast<std::byte*>(block), capacity, clock_++});
+    node.mapped().since = clock_++;
+    node.key() = capacity;
+    idle_.insert(std::move(node));
     Shrink(max_bytes_, surplus);
   }
   Unmap(surplus);
@@ -122,33 +120,44 @@ BlockPool::Usage BlockPool::usage() const {
   return {.in_use_bytes = in_use_bytes_, .idle_bytes = idle_bytes_};
 }
 
-std::byte* BlockPool::TakeIdle(size_t capacity) {
-  const auto found = idle_.find(capacity);
-  if (found == idle_.end()) return nullptr;
-  // The last to come is the likeliest to be in a cache.
-  std::byte* const block = found->second.back().start;
-  found->second.pop_back();
-  if (found->second.empty()) idle_.erase(found);
+BlockPool::Node BlockPool::MapNew(size_t capacity) {
+  Blocks made;
+  const auto place = made.emplace(0, Block{nullptr, capacity, 0});
+  // Last, so that nothing is mapped if the rest fails.
+  place->second.start =
+      capacity >= kMinHugeBytes ? MapHuge(capacity) : MapBytes(capacity);
+  return made.extract(place);
+}
+
+BlockPool::Node BlockPool::TakeIdle(size_t capacity) {
+  const auto [first, last] = idle_.equal_range(capacity);
+  if (first == last) return {};
   idle_bytes_ -= capacity;
-  return block;
+  // The last to come is the likeliest to be in a cache.
+  return idle_.extract(std::prev(last));
+}
+
+std::byte* BlockPool::Use(Node node) {
+  std::byte* const start = node.mapped().start;
+  node.key() = reinterpret_cast<uintptr_t>(start);
+  in_use_.insert(std::move(node));
+  return start;
 }
 
 void BlockPool::Shrink(size_t limit, Blocks& surplus) {
   while (!idle_.empty() && in_use_bytes_ + idle_bytes_ > limit) {
-    const auto longest = std::min_element(
-        idle_.begin(), idle_.end(), [](const auto& a, const auto& b) {
-          return a.second.front().since < b.second.front().since;
-        });
-    Blocks& blocks = longest->second;
-    surplus.push_back(blocks.front());
-    idle_bytes_ -= blocks.front().capacity;
-    blocks.erase(blocks.begin());
-    if (blocks.empty()) idle_.erase(longest);
+    auto longest = idle_.begin();
+    for (auto first = longest; first != idle_.end();
+         first = idle_.upper_bound(first->first)) {
+      if (first->second.since < longest->second.since) longest = first;
+    }
+    idle_bytes_ -= longest->second.capacity;
+    surplus.insert(idle_.extract(longest));
   }
 }
 
 void BlockPool::Unmap(const Blocks& blocks) {
-  for (const Block& block : blocks) munmap(block.start, block.capacity);
+  for (const auto& [capacity, block] : blocks) munmap(block.start, capacity);
 }
 
 BlockPool& BufferPool() {

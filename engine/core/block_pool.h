@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
-#include <unordered_map>
-#include <vector>
 
 namespace attn {
 
@@ -27,7 +25,7 @@ class BlockPool {
   // At least `size` bytes that hold anything. They begin at a page, and lie in
   // huge pages from 4 MiB on. Throws std::bad_alloc.
   std::byte* Take(size_t size);
-  // Takes a block back. False: it is not one of Take().
+  // Takes a block back; needs no memory for it. False: it is not one of Take().
   bool Give(void* block);
   // Gives what is idle back to the system.
   void Trim();
@@ -46,10 +44,15 @@ class BlockPool {
     // When it came back: how many came back before it.
     size_t since = 0;
   };
-  using Blocks = std::vector<Block>;
+  // By address those in use, by capacity those that are idle: of one type, so
+  // that a node can move from one to the other, which cannot fail.
+  using Blocks = std::multimap<size_t, Block>;
+  using Node = Blocks::node_type;
 
-  // Null: none of that size is idle.
-  std::byte* TakeIdle(size_t capacity);
+  static Node MapNew(size_t capacity);
+  // Empty: none of that size is idle.
+  Node TakeIdle(size_t capacity);
+  std::byte* Use(Node node);
   // Moves the longest idle blocks to `surplus` until all are within the limit.
   void Shrink(size_t limit, Blocks& surplus);
   static void Unmap(const Blocks& blocks);
@@ -59,9 +62,9 @@ class BlockPool {
   size_t clock_ = 0;
   size_t idle_bytes_ = 0;
   size_t in_use_bytes_ = 0;
-  // By capacity; in each the longest idle comes first. None is empty.
-  std::map<size_t, Blocks> idle_;
-  std::unordered_map<void*, size_t> in_use_;
+  // In each capacity the longest idle comes first.
+  Blocks idle_;
+  Blocks in_use_;
 };
 
 // Where large AlignedBuffers come from: one pool for the process, as malloc is.

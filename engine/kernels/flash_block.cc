@@ -24,6 +24,8 @@ constexpr int64_t kRowStep = 16;
 static_assert(kFlashRows % kRowStep == 0);
 static_assert(kFlashChunkKeys % kFlashKeys == 0);
 static_assert(kFlashKeys % kPanelKeys == 0);
+// Tiles between two looks at the cancellation: some milliseconds at most.
+constexpr int64_t kTilesAtOnce = 16;
 
 KeyRange Both(const KeyRange& a, const KeyRange& b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
@@ -85,7 +87,9 @@ void FlashBlock::Run() {
   LoadQueries();
   if (!visible_.empty()) {
     const int64_t first = visible_.begin / kFlashKeys * kFlashKeys;
+    int64_t walked = 0;
     for (int64_t tile = first; tile < visible_.end; tile += kFlashKeys) {
+      if (++walked % kTilesAtOnce == 0 && Stops(call_)) return;
       Walk(tile);
     }
   }

@@ -24,8 +24,14 @@ constexpr int64_t kMaxProductsOfOneJob = int64_t{8} << 20;
 constexpr int64_t kMaxBlockProducts = int64_t{128} << 20;
 constexpr int64_t kMinBlockRows = 12;
 
+// Multiplications of a query row.
+int64_t RowProducts(const AttentionShape& shape) {
+  return std::max<int64_t>(shape.kv_length, 1) *
+         std::max(shape.q_dim + shape.v_dim, kLeastPairWidth);
+}
+
 int64_t BlockRows(const AttentionShape& shape) {
-  const int64_t row = shape.kv_length * (shape.q_dim + shape.v_dim);
+  const int64_t row = RowProducts(shape);
   int64_t rows = kFlashRows;
   while (rows / 2 >= kMinBlockRows && rows * row > kMaxBlockProducts) rows /= 2;
   return rows;
@@ -46,14 +52,12 @@ class FlashSimdExecution final : public Execution {
       norms_bytes_ =
           Arena::Padded(static_cast<size_t>(shape_.kv_length) * sizeof(float));
     }
-    const int64_t products = shape_.group_size() * shape_.q_length *
-                             shape_.kv_length * (shape_.q_dim + shape_.v_dim);
-    one_phase_ = shape_.group_size() * shape_.q_length <= kMaxRowsOfOneJob &&
-                 PlaneBytes() <= kMaxPlaneOfOneJob &&
-                 products <= kMaxBlockProducts;
-    planes_of_one_job_ = std::clamp<int64_t>(
-        kMaxProductsOfOneJob / std::max<int64_t>(products, 1), 1,
-        std::max<int64_t>(Planes(), 1));
+    const int64_t rows = shape_.group_size() * shape_.q_length;
+    if (rows > kMaxRowsOfOneJob || PlaneBytes() > kMaxPlaneOfOneJob) return;
+    const int64_t products = std::max<int64_t>(rows, 1) * RowProducts(shape_);
+    one_phase_ = products <= kMaxBlockProducts;
+    planes_of_one_job_ = std::clamp<int64_t>(kMaxProductsOfOneJob / products, 1,
+                                             std::max<int64_t>(Planes(), 1));
   }
 
   int phase_count() const override { return one_phase_ ? 1 : 2; }

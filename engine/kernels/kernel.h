@@ -13,6 +13,7 @@
 #include "engine/core/problem.h"
 #include "engine/core/row_statistics.h"
 #include "engine/runtime/arena.h"
+#include "engine/runtime/cancellation.h"
 
 namespace attn {
 
@@ -49,12 +50,35 @@ struct KernelCall {
   ScalarGradients* scalar_gradients = nullptr;
   // What Execution::Begin() gave.
   const CallState* state = nullptr;
+  // Null: the call runs to its end.
+  const Cancellation* cancellation = nullptr;
+  // Beside `cancellation`: whether a job left the rest of its work out, see
+  // Stops(). The calls that are made of one share it, whatever they count.
+  std::atomic<bool>* stopped = nullptr;
 };
 
+// For jobs that may be long, to look at now and then: whether the call is late
+// or cancelled. Then it fails whatever the job has written, and the job
+// returns.
+inline bool Stops(const KernelCall& call) {
+  if (call.cancellation == nullptr || call.cancellation->Check().ok()) {
+    return false;
+  }
+  call.stopped->store(true, std::memory_order_relaxed);
+  return true;
+}
+
+// Whether a job of the call did.
+inline bool HasStopped(const KernelCall& call) {
+  return call.stopped != nullptr &&
+         call.stopped->load(std::memory_order_relaxed);
+}
+
 // A kernel bound to a problem: shared by all calls of that problem. Nothing
-// here fails. What grows with a call's rows or keys lies in its scratch, in
-// arenas, or in what Begin() takes; a job may allocate small arrays besides, as
-// some stages do (views of tables, a query row). Thread-safe: const.
+// here fails but for want of memory (std::bad_alloc). What grows with a call's
+// rows or keys lies in its scratch, in arenas, or in what Begin() takes; a job
+// may allocate small arrays besides, as some stages do (views of tables, a
+// query row). Thread-safe: const.
 class Execution {
  public:
   virtual ~Execution() = default;

@@ -6,8 +6,13 @@
 #include <cstdint>
 
 #include "engine/core/call_view.h"
+#include "engine/tile/tile.h"
 
 namespace attn {
+
+// What a query and a key take beside their width, as multiplications: an
+// exponential. So heads without width are work as well.
+inline constexpr int64_t kLeastPairWidth = 16;
 
 // Query rows of one head. Rows from `valid_rows` on lie beyond the length.
 struct RowBlock {
@@ -53,6 +58,17 @@ struct KeyChunk {
   int64_t key_begin = 0;
   int64_t keys = 0;
 };
+
+// Calls `visit` with the part of every chunk that lies in `range`.
+template <typename Visit>
+void ForEachChunkIn(KeyRange range, int64_t chunk_keys, const Visit& visit) {
+  for (int64_t key = range.begin; key < range.end;) {
+    const int64_t end =
+        std::min((key / chunk_keys + 1) * chunk_keys, range.end);
+    visit(KeyRange{key, end});
+    key = end;
+  }
+}
 
 // Chunks of `chunk_keys` keys of every KV head. Thread-safe: const.
 class KeyChunks {

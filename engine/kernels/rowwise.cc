@@ -24,10 +24,12 @@ namespace {
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // Rows of a block, which reads all keys and values once. Beyond 32768 keys a
-// worker's memory, and the time until a job sees a cancellation, come first.
+// worker's memory, and the time until a job sees a cancellation, come first;
+// beyond a million nothing else counts.
 constexpr int64_t kMaxBlockRows = 64;
 constexpr int64_t kMinBlockRows = 16;
 constexpr int64_t kMaxScores = (int64_t{8} << 20) / sizeof(float);
+constexpr int64_t kMostScores = 8 * kMaxScores;
 
 // Keys of one product of weights and values: the accumulation over chunks is
 // part of the result's bits, so that it is fixed.
@@ -35,9 +37,15 @@ constexpr int64_t kChunkKeys = 512;
 static_assert(kChunkKeys % kPanelKeys == 0);
 
 int64_t BlockRows(const AttentionShape& shape) {
-  const int64_t fitting =
-      kMaxScores / std::max<int64_t>(shape.kv_length, 1) / 8 * 8;
-  return std::clamp(fitting, kMinBlockRows, kMaxBlockRows);
+  const int64_t keys = std::max<int64_t>(shape.kv_length, 1);
+  return std::clamp(kMaxScores / keys / 8 * 8,
+                    std::clamp<int64_t>(kMostScores / keys, 1, kMinBlockRows),
+                    kMaxBlockRows);
+}
+
+// Whether a step over the tile may take so long that the next may be in vain.
+bool IsLong(const Tile<float>& tile) {
+  return tile.bounds.rows * tile.bounds.keys >= kMaxScores;
 }
 
 // Where the products' column units are counted from, for keys from `key` on.
@@ -157,6 +165,7 @@ void RowwiseExecution::Attend(const KernelCall& call, int64_t job_index,
                    : job.visible;
   }
   Weigh(job, writer);
+  if (HasStopped(call)) return;
   writer.Lse();
   writer.DropoutKeep(view, pipeline_.dropout());
   const Tile<float> weights = job.TileOf(job.visible);
@@ -185,11 +194,13 @@ void RowwiseExecution::Weigh(const Job& job,
   }
   const Tile<float> tile = job.TileOf(job.visible);
   if (tile.bounds.keys > 0) Finish(job, tile);
+  if (IsLong(tile) && Stops(job.call)) return;
   writer.MaskedLogits(tile);
   NoteExcluded(job, tile);
   if (describer_.needs_logits()) CopyTile(tile, job.FinalLogits());
   // Of rows without keys, too: a sink's lse is theirs.
   pipeline_.normalizer().Normalize(job.view, tile, writer.statistics());
+  if (IsLong(tile) && Stops(job.call)) return;
   if (tile.bounds.keys > 0) {
     pipeline_.FinishWeights(job.view, tile, job.FinalLogits());
   }
@@ -295,23 +306,12 @@ void RowwiseExecution::MultiplyPanels(const Job& job, ConstMatrix q,
   }
 }
 
-// Calls `visit` with the part of every chunk that lies in `range`.
-template <typename Visit>
-void ForEachChunk(KeyRange range, Visit visit) {
-  for (int64_t key = range.begin; key < range.end;) {
-    const int64_t end =
-        std::min((key / kChunkKeys + 1) * kChunkKeys, range.end);
-    visit(KeyRange{key, end});
-    key = end;
-  }
-}
-
 // Keeps which rows do not see a key whose value is infinite or NaN: bit r for
 // row r. After normalising a weight of 0 does not tell.
 void RowwiseExecution::NoteExcluded(const Job& job,
                                     const Tile<float>& tile) const {
   static_assert(kMaxBlockRows <= 64);
-  ForEachChunk(job.visible, [&](KeyRange range) {
+  ForEachChunkIn(job.visible, kChunkKeys, [&](KeyRange range) {
     const KeyChunk part = job.Part(range, shape_.group_size());
     if (keys_.ChunkIsClean(job.call, part)) return;
     for (int64_t key = range.begin; key < range.end; ++key) {
@@ -333,7 +333,7 @@ void RowwiseExecution::AddValues(const Job& job,
   const int64_t width = keys_.value_width();
   float* output = job.scratch.output;
   std::fill_n(output, rows * width, 0.0F);
-  ForEachChunk(job.visible, [&](KeyRange range) {
+  ForEachChunkIn(job.visible, kChunkKeys, [&](KeyRange range) {
     const KeyChunk part = job.Part(range, shape_.group_size());
     const ConstMatrix v = keys_.Values(job.call, part, job.scratch.chunk);
     AddProduct({.rows = rows,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/core/call_view.h"
+#include "engine/kernels/partition.h"
 #include "engine/masks/mask.h"
 #include "engine/scores/score.h"
 
@@ -73,16 +74,18 @@ int64_t GradientBytes(const Problem& problem) {
 // Each key enters the state, each query reads it: a product of d_k x d_v each,
 // and one more for a key that is first compared with the state. The way back
 // forms the states anew and goes through each step twice.
-double LinearFlops(const Problem& problem) {
+ComputeCost LinearCost(const Problem& problem) {
   const AttentionShape& s = problem.shape;
   const auto& linear = std::get<LinearNormalizer>(problem.spec.normalizer);
-  const double state = static_cast<double>(s.k_dim) *
-                       static_cast<double>(s.v_dim) *
-                       static_cast<double>(s.batch);
+  const double state =
+      static_cast<double>(s.k_dim) * static_cast<double>(s.v_dim);
   const double keys = static_cast<double>(s.kv_heads * s.kv_length) *
                       (linear.beta.has_value() ? 2 : 1);
   const auto queries = static_cast<double>(s.q_heads * s.q_length);
-  return 2 * state * (keys + queries) * (problem.gradients.any() ? 3 : 1);
+  const double steps = 2 * static_cast<double>(s.batch) * (keys + queries) *
+                       (problem.gradients.any() ? 3 : 1);
+  return {.flops = state * steps,
+          .work = std::max<double>(state, kLeastPairWidth) * steps};
 }
 
 }  // namespace
@@ -110,10 +113,10 @@ double VisiblePairs(const Problem& problem) {
   return pairs * rows_of_part * planes;
 }
 
-double Flops(const Problem& problem) {
+ComputeCost CostOf(const Problem& problem) {
   const AttentionShape& shape = problem.shape;
   if (std::holds_alternative<LinearNormalizer>(problem.spec.normalizer)) {
-    return LinearFlops(problem);
+    return LinearCost(problem);
   }
   const ScoreSpec& score = problem.spec.score;
   const int64_t score_width =
@@ -124,7 +127,10 @@ double Flops(const Problem& problem) {
       problem.gradients.any()
           ? 3 * score_width + 2 * shape.v_dim
           : score_width + (problem.outputs.output ? shape.v_dim : 0);
-  return 2 * static_cast<double>(width) * VisiblePairs(problem);
+  const double pairs = VisiblePairs(problem);
+  return {.flops = 2 * static_cast<double>(width) * pairs,
+          .work = 2 * static_cast<double>(std::max(width, kLeastPairWidth)) *
+                  pairs};
 }
 
 int64_t TensorBytes(const Problem& problem) {

@@ -11,10 +11,17 @@ namespace attn {
 // Masks that are data (boolean tensors, lengths) count as all allowed.
 double VisiblePairs(const Problem& problem);
 
-// Floating-point operations of the two products over the visible pairs, a
-// multiplication and an addition counted as two. The second product is left out
-// if no output is asked for.
-double Flops(const Problem& problem);
+struct ComputeCost {
+  // Floating-point operations of the two products over the visible pairs, a
+  // multiplication and an addition counted as two. The second product is left
+  // out if no output is asked for.
+  double flops = 0;
+  // The same, but that a pair counts for kLeastPairWidth multiplications at
+  // least.
+  double work = 0;
+};
+ComputeCost CostOf(const Problem& problem);
+inline double Flops(const Problem& problem) { return CostOf(problem).flops; }
 
 // Bytes of the tensors read and written, row statistics left out.
 int64_t TensorBytes(const Problem& problem);

@@ -82,7 +82,9 @@ absl::StatusOr<std::shared_ptr<Plan>> PlanHeads(const Problem& problem) {
   plan->kernel = (*kernel)->name();
   plan->pipeline = DescribeStages(problem);
   plan->effective_scale = EffectiveScale(problem);
-  plan->flops = Flops(problem);
+  const ComputeCost cost = CostOf(problem);
+  plan->flops = cost.flops;
+  plan->work = cost.work;
   plan->tensor_bytes = TensorBytes(problem);
   plan->execution = (*kernel)->Prepare(problem);
   return plan;
@@ -96,7 +98,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakeProjectedPlan(
   Plan& result = **plan;
   result.problem = problem;
   result.pipeline = DescribeProjections(problem, result.pipeline);
-  result.flops += ProjectionFlops(problem);
+  const double projections = ProjectionFlops(problem);
+  result.flops += projections;
+  result.work += projections;
   result.tensor_bytes += ProjectedTensorBytes(problem);
   result.execution =
       MakeProjectedExecution(problem, std::move(result.execution));
@@ -116,10 +120,13 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakeProjectedBackwardPlan(
     if (!heads.ok()) return heads.status();
     forward = std::move((*heads)->execution);
     result.flops += (*heads)->flops;
+    result.work += (*heads)->work;
   }
   result.problem = problem;
   result.pipeline = DescribeProjections(problem, result.pipeline);
-  result.flops += ProjectionFlops(problem);
+  const double projections = ProjectionFlops(problem);
+  result.flops += projections;
+  result.work += projections;
   result.tensor_bytes = TensorBytes(problem) + ProjectedTensorBytes(problem);
   result.execution = MakeProjectedBackward(problem, std::move(forward),
                                            std::move(result.execution));

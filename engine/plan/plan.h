@@ -30,6 +30,9 @@ struct Plan {
   double effective_scale = 1;
   // Multiply and add count as two; only the visible part of the scores.
   double flops = 0;
+  // How long it may take, in the same unit: pairs of little width, and heads of
+  // none, are work too.
+  double work = 0;
   // Bytes of the tensors that are read and written.
   int64_t tensor_bytes = 0;
   std::unique_ptr<const Execution> execution;

@@ -1,8 +1,12 @@
 #include "engine/runtime/worker_pool.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <list>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,6 +15,7 @@
 #include "absl/container/inlined_vector.h"
 #include "engine/runtime/mutex.h"
 #include "engine/runtime/one_openmp_thread.h"
+#include "engine/runtime/out_of_memory.h"
 
 namespace attn {
 namespace {
@@ -75,7 +80,7 @@ struct Claim {
 // Without, the task is done in 5 us.
 class Pool final : public WorkerPool {
  public:
-  Pool(int workers, const Clock& clock);
+  Pool(int workers, const Clock& clock, int niceness);
   ~Pool() override;
 
   void Submit(std::unique_ptr<TileTask> task) override;
@@ -91,6 +96,8 @@ class Pool final : public WorkerPool {
   void TrimIfIdle(Arena& arena);
   void Sleep() ATTN_REQUIRES(mutex_);
   void Run(Claim& claim, Arena& arena);
+  // The task's own code of a claim.
+  void RunTask(Claim& claim, Arena& arena);
   // Hands in `claim` and fetches the next into it, if there is one.
   bool Exchange(Claim& claim);
 
@@ -108,6 +115,7 @@ class Pool final : public WorkerPool {
   bool ShouldWake() ATTN_REQUIRES(mutex_);
 
   const Clock& clock_;
+  const int niceness_;
   mutable Mutex mutex_;
   CondVar wake_;
   Entries fresh_ ATTN_GUARDED_BY(mutex_);
@@ -122,7 +130,8 @@ class Pool final : public WorkerPool {
   std::vector<std::thread> threads_;
 };
 
-Pool::Pool(int workers, const Clock& clock) : clock_(clock) {
+Pool::Pool(int workers, const Clock& clock, int niceness)
+    : clock_(clock), niceness_(niceness) {
   threads_.reserve(static_cast<size_t>(workers));
   for (int i = 0; i < workers; ++i) {
     threads_.emplace_back([this] { Work(); });
@@ -175,8 +184,17 @@ absl::Duration Pool::busy_time() const {
   return busy_;
 }
 
+// The calling thread: Linux has a niceness for each.
+void BeNicer(int by) {
+  const auto thread = static_cast<id_t>(gettid());
+  const int now = getpriority(PRIO_PROCESS, thread);
+  // Nobody is refused to be nicer.
+  if (by > 0) setpriority(PRIO_PROCESS, thread, std::min(now + by, 19));
+}
+
 void Pool::Work() {
   pthread_setname_np(pthread_self(), "attn-worker");
+  BeNicer(niceness_);
   const OneOpenMpThread hold;
   Arena arena;
   Claim claim;
@@ -216,11 +234,19 @@ void Pool::Sleep() {
 }
 
 void Pool::Run(Claim& claim, Arena& arena) {
+  claim.busy = absl::ZeroDuration();
+  claim.status = claim.entry->task->cancellation().Check();
+  if (!claim.status.ok()) return;
+  try {
+    RunTask(claim, arena);
+  } catch (const std::bad_alloc&) {
+    claim.status = OutOfMemory();
+  }
+}
+
+void Pool::RunTask(Claim& claim, Arena& arena) {
   const Entry& entry = *claim.entry;
   TileTask& task = *entry.task;
-  claim.busy = absl::ZeroDuration();
-  claim.status = task.cancellation().Check();
-  if (!claim.status.ok()) return;
   if (claim.first) {
     task.Begin();
     if (claim.has_more) Publish(claim.entry);
@@ -318,8 +344,9 @@ bool Pool::ShouldWake() {
 
 }  // namespace
 
-std::unique_ptr<WorkerPool> MakeWorkerPool(int workers, const Clock& clock) {
-  return std::make_unique<Pool>(workers, clock);
+std::unique_ptr<WorkerPool> MakeWorkerPool(int workers, const Clock& clock,
+                                           int niceness) {
+  return std::make_unique<Pool>(workers, clock, niceness);
 }
 
 }  // namespace attn

@@ -29,6 +29,8 @@ class TileTask {
 
   // Once, on a worker, before the first job or, if there is none, before
   // Done(). Not called if the task is cancelled or late by then.
+  // This and RunJob() may throw std::bad_alloc, which ends the task with
+  // OutOfMemory().
   virtual void Begin() = 0;
   // One job. Jobs of a phase run at once on several workers, in any order.
   virtual void RunJob(int phase, int64_t job, Arena& arena) = 0;
@@ -42,7 +44,8 @@ class TileTask {
 //    comes before those that had a turn (up to eight such turns in a row), so a
 //    small task that arrives behind a large one gets the next free worker;
 //  * the jobs of phase p+1 start after all of phase p ended;
-//  * after a task's cancellation no further job of it starts;
+//  * after a task's cancellation no further job of it starts, nor when there
+//    was no memory for one of them;
 //  * Done() is called exactly once for each task that was submitted.
 // Thread-safe.
 class WorkerPool {
@@ -56,8 +59,10 @@ class WorkerPool {
   virtual absl::Duration busy_time() const = 0;
 };
 
-// Starts `workers` threads (>= 1). OpenMP is held to one thread in each.
-// Destruction waits for running jobs and ends queued tasks with CANCELLED.
-std::unique_ptr<WorkerPool> MakeWorkerPool(int workers, const Clock& clock);
+// Starts `workers` threads (>= 1), by `niceness` (0 to 19) nicer than the
+// thread that calls. OpenMP is held to one thread in each. Destruction waits
+// for running jobs and ends queued tasks with CANCELLED.
+std::unique_ptr<WorkerPool> MakeWorkerPool(int workers, const Clock& clock,
+                                           int niceness = 0);
 
 }  // namespace attn

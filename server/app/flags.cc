@@ -42,8 +42,8 @@ ABSL_FLAG(int64_t, max_batch_tokens, attn::ServerOptions{}.max_batch_tokens,
           "Tokens (batch x longer of queries and keys) that run at once.");
 ABSL_FLAG(int64_t, max_queue_delay_us,
           absl::ToInt64Microseconds(attn::ServerOptions{}.max_queue_delay),
-          "How long a request that could start waits for company; 0: not at "
-          "all.");
+          "How long a request that could start waits for company, if there is "
+          "a queue; 0: not at all.");
 ABSL_FLAG(int64_t, priority_ageing_ms,
           absl::ToInt64Milliseconds(attn::ServerOptions{}.priority_ageing),
           "A request that has waited so much longer goes before one of the "
@@ -58,6 +58,10 @@ ABSL_FLAG(absl::Duration, min_ping_interval,
           "A client that pings more often than this loses its connection.");
 ABSL_FLAG(int, compute_threads, attn::ServerOptions{}.compute_threads,
           "Compute threads; 0 takes the CPU quota.");
+ABSL_FLAG(
+    int, compute_niceness, attn::ServerOptions{}.compute_niceness,
+    "How much nicer (0 to 19) compute threads are than those that receive "
+    "and send.");
 ABSL_FLAG(std::string, max_isa, "native",
           "Widest instruction set to compute with: native, sse4, avx2 or "
           "avx512.");
@@ -85,6 +89,10 @@ ABSL_FLAG(int64_t, tls_reload_seconds,
           "How often the files of TLS and tokens are looked at.");
 ABSL_FLAG(std::string, auth_token_file, "",
           "Who may come in: lines of tenant and bearer token.");
+ABSL_FLAG(
+    std::string, reflection, "auto",
+    "Whether clients may ask for the schema, for which they need no token: "
+    "on, off, or auto: on unless there is an --auth-token-file.");
 ABSL_FLAG(int64_t, tenant_max_requests,
           attn::ServerOptions{}.tenant_max_requests,
           "Requests of one tenant inside; 0: no quota.");
@@ -119,6 +127,7 @@ constexpr std::array kFlags = {"grpc_address",
                                "default_timeout_ms",
                                "min_ping_interval",
                                "compute_threads",
+                               "compute_niceness",
                                "max_isa",
                                "drain_delay",
                                "drain_timeout",
@@ -130,6 +139,7 @@ constexpr std::array kFlags = {"grpc_address",
                                "tls_client_ca",
                                "tls_reload_seconds",
                                "auth_token_file",
+                               "reflection",
                                "tenant_max_requests",
                                "tenant_max_inflight_bytes",
                                "log_format",
@@ -184,6 +194,14 @@ absl::StatusOr<LogFormat> ParseLogFormat(const std::string& value) {
       absl::StrCat("--log-format=", value, ": must be text or json"));
 }
 
+absl::StatusOr<ReflectionMode> ParseReflection(const std::string& value) {
+  if (value == "auto") return ReflectionMode::kAuto;
+  if (value == "on") return ReflectionMode::kOn;
+  if (value == "off") return ReflectionMode::kOff;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--reflection=", value, ": must be auto, on or off"));
+}
+
 absl::StatusOr<IsaCap> ParseIsa(const std::string& value) {
   auto cap = ParseIsaCap(value);
   if (cap.ok()) return cap;
@@ -207,6 +225,8 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   if (!log_format.ok()) return log_format.status();
   const auto max_isa = ParseIsa(absl::GetFlag(FLAGS_max_isa));
   if (!max_isa.ok()) return max_isa.status();
+  const auto reflection = ParseReflection(absl::GetFlag(FLAGS_reflection));
+  if (!reflection.ok()) return reflection.status();
   ServerOptions options;
   options.grpc_addresses = absl::StrSplit(absl::GetFlag(FLAGS_grpc_address),
                                           ',', absl::SkipWhitespace());
@@ -228,6 +248,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
       absl::Milliseconds(absl::GetFlag(FLAGS_default_timeout_ms));
   options.min_ping_interval = absl::GetFlag(FLAGS_min_ping_interval);
   options.compute_threads = absl::GetFlag(FLAGS_compute_threads);
+  options.compute_niceness = absl::GetFlag(FLAGS_compute_niceness);
   options.max_isa = *max_isa;
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
   options.drain_timeout = absl::GetFlag(FLAGS_drain_timeout);
@@ -235,6 +256,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.max_layer_bytes = absl::GetFlag(FLAGS_max_layer_bytes);
   options.idle_trim_delay = absl::GetFlag(FLAGS_idle_trim_delay);
   AddAccessOptions(options);
+  options.reflection = *reflection;
   options.log_format = *log_format;
   options.log_requests = absl::GetFlag(FLAGS_log_requests);
   options.entropy_sample_rate = absl::GetFlag(FLAGS_entropy_sample_rate);

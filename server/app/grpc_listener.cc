@@ -12,12 +12,31 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/resource_quota.h"
 #include "server/app/listen_address.h"
 #include "server/app/tls_credentials.h"
 
 namespace attn {
 namespace {
+
+// Each stream of reflection keeps a thread; what comes beyond is refused. No
+// other thread of gRPC's counts.
+constexpr int kReflectionThreads = 16;
+
+// gRPC gives its reflection to every server of the process, and has no other
+// way to take it away again.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*
+                         plugins) override {
+    using Reflection = grpc::reflection::ProtoServerReflectionPlugin;
+    std::erase_if(*plugins, [](const auto& plugin) {
+      return dynamic_cast<const Reflection*>(plugin.get()) != nullptr;
+    });
+  }
+};
 
 absl::Status CannotListen(const std::string& address) {
   return absl::FailedPreconditionError(
@@ -29,6 +48,7 @@ void Configure(const GrpcListenerOptions& options,
                grpc::ServerBuilder& builder) {
   grpc::ResourceQuota quota("attn");
   quota.Resize(static_cast<size_t>(options.quota_bytes));
+  quota.SetMaxThreads(kReflectionThreads);
   builder.SetResourceQuota(quota);
   // The service compares lengths itself and names the flag; gRPC would not.
   constexpr int kLargest = std::numeric_limits<int>::max();
@@ -57,6 +77,9 @@ void Configure(const GrpcListenerOptions& options,
       grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
   builder.SetSyncServerOption(
       grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
+  if (!options.reflection) {
+    builder.SetOption(std::make_unique<WithoutReflection>());
+  }
 }
 
 // One listening socket.

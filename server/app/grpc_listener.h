@@ -27,6 +27,9 @@ struct GrpcListenerOptions {
   // answer within the timeout is closed, and what its calls held is free.
   absl::Duration keepalive_time = absl::Minutes(1);
   absl::Duration keepalive_timeout = absl::Seconds(20);
+  // Whoever reaches the address may ask for the schema, and be read without a
+  // limit of ours.
+  bool reflection = true;
   // Null: no TLS. Must outlive the listener.
   const CertificateStore* certificates = nullptr;
 };

@@ -10,6 +10,8 @@ namespace attn {
 namespace {
 
 constexpr int kMaxComputeThreads = 4096;
+// As far as Linux goes.
+constexpr int kNicest = 19;
 // gRPC counts its milliseconds in 31 bits.
 constexpr absl::Duration kLongestPingInterval = absl::Hours(24);
 
@@ -67,6 +69,7 @@ absl::Status CheckRanges(const ServerOptions& o) {
       AtLeast("tenant-max-requests", o.tenant_max_requests, 0),
       AtLeast("tenant-max-inflight-bytes", o.tenant_max_inflight_bytes, 0),
       AtLeast("compute-threads", o.compute_threads, 0),
+      AtLeast("compute-niceness", o.compute_niceness, 0),
       NotNegative("idle-trim-delay", o.idle_trim_delay),
       NotNegative("min-ping-interval", o.min_ping_interval),
       NotNegative("drain-delay", o.drain_delay),
@@ -77,6 +80,10 @@ absl::Status CheckRanges(const ServerOptions& o) {
   if (o.compute_threads > kMaxComputeThreads) {
     return Bad(absl::StrCat("--compute-threads=", o.compute_threads,
                             ": must be at most ", kMaxComputeThreads));
+  }
+  if (o.compute_niceness > kNicest) {
+    return Bad(absl::StrCat("--compute-niceness=", o.compute_niceness,
+                            ": must be at most ", kNicest));
   }
   if (o.min_ping_interval > kLongestPingInterval) {
     return Bad(absl::StrCat(
@@ -123,6 +130,12 @@ absl::Status CheckTogether(const ServerOptions& o) {
                             o.max_concurrent_requests,
                             ", or the queue never fills"));
   }
+  if (o.max_queue_size == 0 && o.max_queue_delay > absl::ZeroDuration()) {
+    return Bad(absl::StrCat(
+        "--max-queue-delay-us=", absl::ToInt64Microseconds(o.max_queue_delay),
+        ": must be 0 with --max-queue-size=0, or no "
+        "request finds a place to wait for company"));
+  }
   return absl::OkStatus();
 }
 
@@ -152,6 +165,13 @@ absl::Status CheckTls(const ServerOptions& o) {
 int64_t TransportBytes(const ServerOptions& options) {
   if (options.max_transport_bytes > 0) return options.max_transport_bytes;
   return std::max(options.max_inflight_bytes, kLeastTransportBytes);
+}
+
+bool ServesReflection(const ServerOptions& options) {
+  if (options.reflection == ReflectionMode::kAuto) {
+    return options.auth_token_file.empty();
+  }
+  return options.reflection == ReflectionMode::kOn;
 }
 
 absl::Status Validate(const ServerOptions& options) {

@@ -12,6 +12,9 @@
 
 namespace attn {
 
+// Whether clients may ask for the schema. kAuto: where no tokens are asked for.
+enum class ReflectionMode : uint8_t { kAuto, kOn, kOff };
+
 // A value; thread-compatible.
 struct ServerOptions {
   // "host:port" (0: any free one) or "unix:/path".
@@ -46,7 +49,8 @@ struct ServerOptions {
   // For clients that set no deadline.
   absl::Duration default_timeout = absl::Seconds(60);
   // No flags: how long the client of an AttendStream may take to read a
-  // message; and when a silent connection is pinged, and closed.
+  // message, or of a unary call its answer, after the deadline; and when a
+  // silent connection is pinged, and closed.
   absl::Duration stream_send_grace = absl::Seconds(60);
   absl::Duration keepalive_time = absl::Minutes(1);
   absl::Duration keepalive_timeout = absl::Seconds(20);
@@ -56,6 +60,9 @@ struct ServerOptions {
 
   // 0: as many as the CPU quota allows.
   int compute_threads = 0;
+  // 0 to 19, beyond the process's own: small calls are received, computed and
+  // sent by threads that go before those of large ones.
+  int compute_niceness = 10;
   // Instruction sets are capped for tests, and so that machines of several
   // kinds give the same bits.
   IsaCap max_isa = IsaCap::kNative;
@@ -82,6 +89,9 @@ struct ServerOptions {
   // Who may come in, and as which tenant (server/security/token_file.h). Empty:
   // whoever reaches the address.
   std::string auth_token_file;
+  // The schema is no secret, but who asks for it may make gRPC parse messages
+  // that no limit of ours bounds.
+  ReflectionMode reflection = ReflectionMode::kAuto;
   // Of every tenant whose line of the token file says nothing else, also of the
   // anonymous one. 0: no quota.
   int64_t tenant_max_requests = 0;
@@ -95,6 +105,9 @@ struct ServerOptions {
 
 // max_transport_bytes with its default worked out.
 int64_t TransportBytes(const ServerOptions& options);
+
+// What its ReflectionMode comes to.
+bool ServesReflection(const ServerOptions& options);
 
 // INVALID_ARGUMENT with one line that names the flags that do not fit.
 absl::Status Validate(const ServerOptions& options);

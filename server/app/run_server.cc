@@ -20,6 +20,20 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
+// Until a signal. The log is written when this returns, before any error.
+absl::Status Serve(const ServerOptions& options, SignalWatcher& signals) {
+  const LineLog log(options.log_format,
+                    LineLog::StandardError(options.log_format));
+  auto server =
+      Server::Start(options, log, [&signals] { return signals.HasFirst(); });
+  if (!server.ok()) return server.status();
+  signals.WaitForFirst();
+  signals.OnSecond([&server] { (*server)->Hurry(); });
+  (*server)->Stop();
+  signals.OnSecond(nullptr);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int RunServer(int argc, char** argv) {
@@ -40,15 +54,8 @@ int RunServer(int argc, char** argv) {
   SignalWatcher signals;
   KeepBuffers(static_cast<size_t>(flags->options.max_inflight_bytes) +
               static_cast<size_t>(flags->options.max_layer_bytes));
-  const LineLog log(flags->options.log_format, LineLog::StandardError());
-  auto server = Server::Start(flags->options, log,
-                              [&signals] { return signals.HasFirst(); });
-  if (!server.ok()) return Fail(server.status());
-  signals.WaitForFirst();
-  signals.OnSecond([&server] { (*server)->Hurry(); });
-  (*server)->Stop();
-  signals.OnSecond(nullptr);
-  return 0;
+  const absl::Status served = Serve(flags->options, signals);
+  return served.ok() ? 0 : Fail(served);
 }
 
 }  // namespace attn

@@ -36,6 +36,7 @@ EngineOptions MakeEngineOptions(const ServerOptions& options,
                                 const CpuQuota& quota, const Clock& clock) {
   EngineOptions engine;
   engine.workers = ComputeThreads(options, quota);
+  engine.worker_niceness = options.compute_niceness;
   engine.clock = &clock;
   return engine;
 }
@@ -66,7 +67,8 @@ Server::Server(const ServerOptions& options, std::unique_ptr<Access> access,
       batcher_(BatchingOptions(), clock_),
       engine_(
           std::make_unique<Engine>(MakeEngineOptions(options, quota_, clock_))),
-      callers_(clock_, options.default_timeout, access_->authenticator()) {}
+      callers_(clock_, options.default_timeout, access_->authenticator()),
+      replies_(clock_, options.stream_send_grace) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const ServerOptions& options, const LineLog& log,
@@ -132,7 +134,7 @@ absl::Status Server::StartMetrics() {
 
 absl::Status Server::StartServing() {
   service_ = std::make_unique<AttentionService>(
-      *context_, callers_,
+      *context_, callers_, replies_,
       AttendStreamOptions{.max_calls = options_.max_stream_calls,
                           .default_timeout = options_.default_timeout,
                           .send_grace = options_.stream_send_grace},
@@ -141,6 +143,7 @@ absl::Status Server::StartServing() {
       .store = *layers_,
       .admission = admission_,
       .callers = callers_,
+      .replies = replies_,
       .calls = {.observer = *observer_,
                 .clock = clock_,
                 .max_message_bytes = options_.max_message_bytes}});
@@ -153,6 +156,7 @@ absl::Status Server::StartServing() {
                          .min_ping_interval = options_.min_ping_interval,
                          .keepalive_time = options_.keepalive_time,
                          .keepalive_timeout = options_.keepalive_timeout,
+                         .reflection = ServesReflection(options_),
                          .certificates = access_->certificates()},
                         {service_.get(), layer_service_.get()});
   if (!listener.ok()) return listener.status();

@@ -22,6 +22,7 @@
 #include "server/rpc/attention_service.h"
 #include "server/rpc/layer_service.h"
 #include "server/rpc/line_log.h"
+#include "server/rpc/reply_watch.h"
 #include "server/rpc/server_info.h"
 
 namespace attn {
@@ -86,6 +87,7 @@ class Server {
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<CallObserver> observer_;
   CallerReader callers_;
+  ReplyWatch replies_;
   std::unique_ptr<CallContext> context_;
   std::unique_ptr<AttentionService> service_;
   std::unique_ptr<LayerServiceContext> layer_context_;

@@ -191,7 +191,9 @@ bool Batcher::MayBegin(const Lane& lane, absl::Time now) const {
   if (lane.running >= options_.parallelism) return false;
   const int64_t full =
       options_.max_batch_tokens - (&lane == &large_ ? reserve_tokens_ : 0);
+  // A full queue lets no company in.
   return !delays_ || lane.waiting.tokens() >= full ||
+         Depth() >= options_.max_queue_size ||
          lane.waiting.oldest() + options_.max_queue_delay <= now;
 }
 
@@ -224,16 +226,19 @@ void Batcher::Collect(absl::Time now, Ready& ready) {
   SweepNowAndThen(now, ready.late);
   TakeReady(small_, now, ready.small, ready.late);
   TakeReady(large_, now, ready.large, ready.late);
-  if (delays_) ready.due = std::min(ready.due, NextDue());
+  if (delays_) ready.due = std::min(ready.due, NextDue(now));
 }
 
-absl::Time Batcher::NextDue() const {
-  absl::Time oldest = absl::InfiniteFuture();
+absl::Time Batcher::NextDue(absl::Time now) const {
+  absl::Time next = absl::InfiniteFuture();
   for (const Lane* lane : {&small_, &large_}) {
     if (lane->running >= options_.parallelism) continue;
-    oldest = std::min(oldest, lane->waiting.oldest());
+    const absl::Time due = lane->waiting.oldest() + options_.max_queue_delay;
+    // What is due and still waits wants room: Finished() sees to it, an alarm
+    // would only ring again and again.
+    if (due > now) next = std::min(next, due);
   }
-  return oldest + options_.max_queue_delay;
+  return next;
 }
 
 void Batcher::Book(Lane& lane, const BatchItem& item) {

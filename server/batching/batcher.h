@@ -24,7 +24,8 @@ struct BatcherOptions {
   // Workers behind it: while as many requests of a lane run, none is idle for
   // want of them.
   int64_t parallelism = 1;
-  // How long a request of an idle lane waits for company. Zero: no timer.
+  // How long a request of an idle lane waits for company, while the queue has
+  // places for any. Zero: not at all.
   absl::Duration max_queue_delay = absl::ZeroDuration();
   // So much longer than one of the next higher priority has a request waited
   // that goes before it.
@@ -49,7 +50,8 @@ struct BatcherOptions {
 //  * the running tokens exceed the budget by one large and one small request
 //    at most;
 //  * each lane always runs its head if nothing else of that lane runs (and the
-//    delay, if there is one, has passed), so no lane starves;
+//    delay, if there is one, has passed or the queue is full), so no lane
+//    starves;
 //  * every item is started or refused exactly once.
 // Thread-safe; never blocks.
 class Batcher {
@@ -113,8 +115,8 @@ class Batcher {
   void TakeReady(Lane& lane, absl::Time now, BatchItems& ready,
                  BatchItems& late) ATTN_REQUIRES(mutex_);
   void Collect(absl::Time now, Ready& ready) ATTN_REQUIRES(mutex_);
-  // When a waiting lane is due; InfiniteFuture() if it need not be woken.
-  absl::Time NextDue() const ATTN_REQUIRES(mutex_);
+  // When a waiting lane comes due; InfiniteFuture() if it need not be woken.
+  absl::Time NextDue(absl::Time now) const ATTN_REQUIRES(mutex_);
   void Book(Lane& lane, const BatchItem& item) ATTN_REQUIRES(mutex_);
   void Launch(Ready ready);
   void StartBatch(BatchItems items) const;

@@ -1,6 +1,7 @@
 #include "server/layers/layer_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -83,7 +84,7 @@ void LayerStore::LoadOne(const std::string& name, const Report& report) {
   }
   if (layer->version == 0) layer->version = NextVersion();
   last_version_ = std::max(last_version_, layer->version);
-  Publish(std::make_shared<const Layer>(*std::move(layer)));
+  Publish(Count(*std::move(layer)));
 }
 
 // Above all that are on disk; the time, so that a layer that was deleted and
@@ -96,8 +97,47 @@ uint64_t LayerStore::NextVersion() {
 
 int64_t LayerStore::ChargeWithout(const std::string& name) const {
   const MutexLock lock(mutex_);
+  const int64_t charge = held_->load();
+  const auto found = layers_.find(name);
+  // Only Find() and List() give it to others, and both take the lock.
+  const bool goes = found != layers_.end() && found->second.use_count() == 1;
+  return charge - (goes ? found->second->charge() : 0);
+}
+
+int64_t LayerStore::ServedChargeWithout(const std::string& name) const {
+  const MutexLock lock(mutex_);
   const auto found = layers_.find(name);
   return charge_ - (found == layers_.end() ? 0 : found->second->charge());
+}
+
+absl::Status LayerStore::CheckRoom(const Layer& made) const {
+  const int64_t charge = made.charge();
+  const int64_t others = ChargeWithout(made.name);
+  if (charge <= options_.max_bytes - others) return absl::OkStatus();
+  const int64_t served = ServedChargeWithout(made.name);
+  const std::string layer = absl::StrCat(
+      "a layer of ", charge,
+      " bytes, with names and what keeping each tensor takes, beside ", served,
+      " that are kept");
+  const std::string limit =
+      absl::StrCat(" exceeds --max-layer-bytes=", options_.max_bytes);
+  if (charge > options_.max_bytes - served) {
+    return absl::ResourceExhaustedError(absl::StrCat(layer, limit));
+  }
+  return absl::UnavailableError(absl::StrCat(
+      layer, " and ", others - served,
+      " of replaced or deleted layers that calls still hold", limit));
+}
+
+std::shared_ptr<const Layer> LayerStore::Count(Layer layer) const {
+  auto counted = std::make_unique<const Layer>(std::move(layer));
+  held_->fetch_add(counted->charge());
+  // The last holder may outlive the store: a transport that still sends.
+  return {counted.release(), [held = held_](const Layer* gone) {
+            const int64_t charge = gone->charge();
+            delete gone;
+            held->fetch_sub(charge);
+          }};
 }
 
 absl::Status LayerStore::Sync(absl::string_view what) const {
@@ -130,23 +170,17 @@ absl::StatusOr<std::shared_ptr<const Layer>> LayerStore::Put(
             [](const StoredTensor& a, const StoredTensor& b) {
               return a.name < b.name;
             });
-  auto layer = std::make_shared<Layer>();
-  layer->name = name;
-  layer->tensors = std::move(tensors);
-  for (const StoredTensor& tensor : layer->tensors) {
-    layer->bytes += static_cast<int64_t>(tensor.data.size());
+  Layer made;
+  made.name = name;
+  made.tensors = std::move(tensors);
+  for (const StoredTensor& tensor : made.tensors) {
+    made.bytes += static_cast<int64_t>(tensor.data.size());
   }
   const MutexLock writing(writing_);
-  const int64_t others = ChargeWithout(name);
-  if (layer->charge() > options_.max_bytes - others) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "a layer of ", layer->charge(),
-        " bytes, with names and what keeping "
-        "each tensor takes, beside ",
-        others,
-        " that are kept exceeds --max-layer-bytes=", options_.max_bytes));
-  }
-  layer->version = NextVersion();
+  status = CheckRoom(made);
+  if (!status.ok()) return status;
+  made.version = NextVersion();
+  const std::shared_ptr<const Layer> layer = Count(std::move(made));
   if (!options_.directory.empty()) {
     status = WriteLayerFile(options_.directory, *layer);
     if (!status.ok()) return status;

@@ -2,6 +2,7 @@
 // given.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -21,8 +22,9 @@ namespace attn {
 struct LayerStoreOptions {
   // Empty: layers live as long as the process.
   std::string directory;
-  // Of all layers: Layer::charge(). Those that only calls still hold do not
-  // count.
+  // Of all layers, Layer::charge(), until their memory is free: also of those
+  // that were replaced or deleted and that calls still hold. Who takes a layer
+  // while its successor is written may keep it beside the budget.
   int64_t max_bytes = int64_t{1} << 30;
   // A test makes it fail.
   std::function<absl::Status(const std::string& directory)> sync =
@@ -42,10 +44,11 @@ class LayerStore {
       const LayerStoreOptions& options, const Report& report);
 
   // Makes a layer, or replaces it whole; on disk first. INVALID_ARGUMENT names
-  // a bad name; RESOURCE_EXHAUSTED if the budget does not hold it;
-  // FAILED_PRECONDITION if the file cannot be written. What was there stays
-  // then; but if the file is in its place and the directory cannot be synced,
-  // the error says that the new one is served.
+  // a bad name; RESOURCE_EXHAUSTED if the budget does not hold it beside the
+  // others; UNAVAILABLE if it will once calls let go of what was replaced or
+  // deleted: try again; FAILED_PRECONDITION if the file cannot be written. What
+  // was there stays then; but if the file is in its place and the directory
+  // cannot be synced, the error says that the new one is served.
   absl::StatusOr<std::shared_ptr<const Layer>> Put(
       const std::string& name, std::vector<StoredTensor> tensors);
 
@@ -68,8 +71,14 @@ class LayerStore {
   absl::Status Load(const Report& report);
   void LoadOne(const std::string& name, const Report& report);
   uint64_t NextVersion() ATTN_REQUIRES(writing_);
-  // Charge of what is kept once `name` is gone.
+  // Charge of what there is once `name` is gone: calls keep theirs.
   int64_t ChargeWithout(const std::string& name) const;
+  // The same, without what only calls hold.
+  int64_t ServedChargeWithout(const std::string& name) const;
+  // In the budget, as Put() says.
+  absl::Status CheckRoom(const Layer& made) const ATTN_REQUIRES(writing_);
+  // Counts the layer until its last holder lets it go.
+  std::shared_ptr<const Layer> Count(Layer layer) const;
   // `what` has happened in the directory.
   absl::Status Sync(absl::string_view what) const;
   void Publish(std::shared_ptr<const Layer> layer);
@@ -82,7 +91,11 @@ class LayerStore {
   std::map<std::string, std::shared_ptr<const Layer>> layers_
       ATTN_GUARDED_BY(mutex_);
   int64_t bytes_ ATTN_GUARDED_BY(mutex_) = 0;
+  // Of those that Find() gives.
   int64_t charge_ ATTN_GUARDED_BY(mutex_) = 0;
+  // Charge of all that live.
+  const std::shared_ptr<std::atomic<int64_t>> held_ =
+      std::make_shared<std::atomic<int64_t>>(0);
 };
 
 }  // namespace attn

@@ -29,10 +29,11 @@ void AttendStreamCalls::Begin() {
 void AttendStreamCalls::Received(grpc::ByteBuffer& message) {
   grpc::ByteBuffer taken;
   taken.Swap(&message);
-  arrived_ = context_.clock.Now();
+  const absl::Time now = context_.clock.Now();
   bool wanted = false;
   {
     MutexLock lock(mutex_);
+    arrived_ = now;
     is_receiving_ = false;
     is_handling_ = true;
     wanted = !gone_ && !ending_;

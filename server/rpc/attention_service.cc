@@ -11,23 +11,25 @@
 #include "server/rpc/caller.h"
 #include "server/rpc/inspect_job.h"
 #include "server/rpc/message_size.h"
-#include "server/rpc/reply_status.h"
+#include "server/rpc/watched_reactor.h"
 
 namespace attn {
 namespace {
 
-// gRPC deletes nothing of ours: the reactor deletes itself when gRPC is done
-// with it, and the job lives on until the engine is done too.
+// The job lives on, when gRPC is done with the reactor, until the engine is
+// done too.
 template <typename Job>
-class CallReactor final : public grpc::ServerUnaryReactor {
+class CallReactor final : public WatchedReactor {
  public:
-  CallReactor(const CallContext& context, Caller caller,
+  CallReactor(const CallContext& context, ReplyWatch& watch,
+              grpc::CallbackServerContext& call, Caller caller,
               grpc::ByteBuffer* response)
-      : job_(std::make_shared<Job>(context, std::move(caller),
+      : WatchedReactor(watch, call, caller.deadline, *response),
+        job_(std::make_shared<Job>(context, std::move(caller),
                                    [this, response](const absl::Status& status,
                                                     grpc::ByteBuffer& message) {
                                      response->Swap(&message);
-                                     Finish(ToReplyStatus(status));
+                                     Reply(status);
                                    })) {
     made_.store(true, std::memory_order_release);
   }
@@ -41,16 +43,12 @@ class CallReactor final : public grpc::ServerUnaryReactor {
   void OnCancel() override {
     if (made_.load(std::memory_order_acquire)) job_->Cancel();
   }
-  void OnDone() override {
-    job_->Report();
-    delete this;
-  }
 
  private:
-  // gRPC would wake a thread of its own for what comes above, which takes
-  // longer than all of it and waits for nothing. The library says so of its own
-  // reactors by this hook, which it does not document.
-  bool InternalInlineable() override { return true; }
+  void Ended(const absl::Status& sent) override {
+    if (!sent.ok()) job_->NoteLost(sent);
+    job_->Report();
+  }
 
   const std::shared_ptr<Job> job_;
   std::atomic<bool> made_{false};
@@ -60,13 +58,6 @@ class CallReactor final : public grpc::ServerUnaryReactor {
 // payloads are gathered, and keeping them would double the memory of a call.
 grpc::ByteBuffer& Own(const grpc::ByteBuffer* request) {
   return *const_cast<grpc::ByteBuffer*>(request);
-}
-
-grpc::ServerUnaryReactor* FinishNow(grpc::CallbackServerContext& call,
-                                    const absl::Status& status) {
-  grpc::ServerUnaryReactor* reactor = call.DefaultReactor();
-  reactor->Finish(ToReplyStatus(status));
-  return reactor;
 }
 
 }  // namespace
@@ -104,17 +95,13 @@ grpc::ServerUnaryReactor* AttentionService::Plan(
   const ShortAnswer answer =
       [this](grpc::ByteBuffer& bytes,
              ShortCall& scope) -> absl::StatusOr<grpc::ByteBuffer> {
-    absl::Status small = CheckMetadataSize(bytes.Length());
-    if (!small.ok()) return small;
     v1::PlanRequest message;
     if (!ParseMessage(bytes, message)) return MalformedMessage("PlanRequest");
     auto plan = plan_handler_.Handle(message, scope.record());
     if (!plan.ok()) return plan.status();
     return ToByteBuffer(*plan);
   };
-  return FinishNow(*call, RunShortCall({short_calls_, "Plan",
-                                        callers_.Read(*call), *request},
-                                       answer, *request, *response));
+  return RunShort("Plan", answer, *call, *request, *response);
 }
 
 grpc::ServerUnaryReactor* AttentionService::GetServerInfo(
@@ -129,17 +116,27 @@ grpc::ServerUnaryReactor* AttentionService::GetServerInfo(
     }
     return ToByteBuffer(info_);
   };
-  return FinishNow(*call, RunShortCall({short_calls_, "GetServerInfo",
-                                        callers_.Read(*call), *request},
-                                       answer, *request, *response));
+  return RunShort("GetServerInfo", answer, *call, *request, *response);
+}
+
+grpc::ServerUnaryReactor* AttentionService::RunShort(
+    const char* method, const ShortAnswer& answer,
+    grpc::CallbackServerContext& call, const grpc::ByteBuffer& request,
+    grpc::ByteBuffer& response) {
+  Caller caller = callers_.Read(call);
+  const absl::Time deadline = caller.deadline;
+  return ReplyNow(
+      replies_, call, deadline, response,
+      RunShortCall({short_calls_, method, std::move(caller), request}, answer,
+                   request, response));
 }
 
 template <typename Job>
 grpc::ServerUnaryReactor* AttentionService::RunJob(
     grpc::CallbackServerContext& call, const grpc::ByteBuffer& request,
     grpc::ByteBuffer& response) {
-  auto* reactor =
-      new CallReactor<Job>(context_, callers_.Read(call), &response);
+  auto* reactor = new CallReactor<Job>(context_, replies_, call,
+                                       callers_.Read(call), &response);
   reactor->Run(Own(&request));
   return reactor;
 }

@@ -9,6 +9,7 @@
 #include "server/rpc/call_job.h"
 #include "server/rpc/caller.h"
 #include "server/rpc/plan_handler.h"
+#include "server/rpc/reply_watch.h"
 #include "server/rpc/short_call.h"
 
 namespace attn {
@@ -26,12 +27,13 @@ class AttentionService final
                               WithRawCallbackMethod_GetServerInfo<
                                   v1::AttentionService::Service>>>>>> {
  public:
-  // `context` and `callers` must outlive the gRPC server.
+  // `context`, `callers` and `replies` must outlive the gRPC server.
   AttentionService(const CallContext& context, const CallerReader& callers,
-                   const AttendStreamOptions& streams,
+                   ReplyWatch& replies, const AttendStreamOptions& streams,
                    v1::GetServerInfoResponse info)
       : context_(context),
         callers_(callers),
+        replies_(replies),
         stream_options_(streams),
         short_calls_{context.observer, context.clock,
                      context.max_message_bytes},
@@ -66,9 +68,16 @@ class AttentionService final
   grpc::ServerUnaryReactor* RunJob(grpc::CallbackServerContext& call,
                                    const grpc::ByteBuffer& request,
                                    grpc::ByteBuffer& response);
+  // A method that is answered right here.
+  grpc::ServerUnaryReactor* RunShort(const char* method,
+                                     const ShortAnswer& answer,
+                                     grpc::CallbackServerContext& call,
+                                     const grpc::ByteBuffer& request,
+                                     grpc::ByteBuffer& response);
 
   const CallContext& context_;
   const CallerReader& callers_;
+  ReplyWatch& replies_;
   const AttendStreamOptions stream_options_;
   AttendStreams streams_;
   const ShortCallContext short_calls_;

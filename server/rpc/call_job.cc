@@ -8,6 +8,7 @@
 #include "server/rpc/call_warnings.h"
 #include "server/rpc/describe_shape.h"
 #include "server/rpc/layer_lookup.h"
+#include "server/rpc/memory_guard.h"
 #include "server/rpc/message_size.h"
 #include "server/rpc/request_id.h"
 #include "server/rpc/variant_name.h"
@@ -56,7 +57,7 @@ void CallJob::Run(grpc::ByteBuffer& request) {
 }
 
 bool CallJob::Open(grpc::ByteBuffer& request) {
-  const absl::Status status = Receive(request);
+  const absl::Status status = RefusingMemory([&] { return Receive(request); });
   if (!status.ok()) Fail(status);
   return status.ok();
 }
@@ -183,12 +184,18 @@ void CallJob::Refuse(absl::Status status) {
 
 void CallJob::EngineDone(CallReport report) {
   NoteReport(report);
-  if (report.status.ok()) {
-    grpc::ByteBuffer response = Encode(report);
+  grpc::ByteBuffer response;
+  absl::Status status = RefusingMemory([&] {
+    if (report.status.ok()) response = Encode(report);
+    return report.status;
+  });
+  // The engine's is no refusal yet.
+  if (absl::IsResourceExhausted(status)) status = RefuseMemory();
+  if (status.ok()) {
     rows_ = std::move(report.row_statistics);
-    End(absl::OkStatus(), response);
+    End(status, response);
   } else {
-    Fail(report.status);
+    Fail(status);
   }
   // Others start, or hear that they are late, once this reply is on its way.
   context_.batcher.Finished(*this);

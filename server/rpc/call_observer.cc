@@ -92,7 +92,8 @@ void CallObserver::RowsComputed(const std::string& variant,
   const auto wanted = static_cast<size_t>(std::ceil(
       options_.entropy_sample_rate * static_cast<double>(rows.size())));
   const size_t count = std::clamp<size_t>(wanted, 1, kMaxSampledRows);
-  const size_t stride = std::max<size_t>(1, rows.size() / count);
+  // Rounded up: `count` is a promise.
+  const size_t stride = (rows.size() + count - 1) / count;
   for (size_t i = 0; i < rows.size(); i += stride) {
     const RowStatistics& row = rows[i];
     // The entropy of a row of one key is 0 whatever the head does.

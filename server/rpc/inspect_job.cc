@@ -1,12 +1,14 @@
 #include "server/rpc/inspect_job.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/field_error.h"
 #include "engine/core/row_norm.h"
+#include "engine/runtime/out_of_memory.h"
 #include "server/rpc/byte_buffer.h"
 #include "server/rpc/byte_count.h"
 #include "server/rpc/call_warnings.h"
@@ -153,29 +155,41 @@ void InspectJob::Submit(Engine& engine, const Cancellation& cancellation,
                         EngineCallback done) {
   engine.Submit(plan_, call_.args, outputs_, cancellation,
                 [this, &engine, &cancellation,
-                 done = std::move(done)](CallReport report) {
+                 done = std::move(done)](CallReport report) mutable {
                   report_ = std::move(report);
-                  Sweep(engine, cancellation, done);
+                  Sweep(engine, cancellation, std::move(done));
                 });
 }
 
 void InspectJob::Sweep(Engine& engine, const Cancellation& cancellation,
                        EngineCallback done) {
   if (!report_.status.ok() || points_.size() == sweep_plans_.size()) {
-    done(report_);
+    done(std::move(report_));
     return;
   }
   engine.Submit(sweep_plans_[points_.size()], call_.args, {}, cancellation,
                 [this, &engine, &cancellation,
-                 done = std::move(done)](const CallReport& report) {
-                  report_.status = report.status;
-                  report_.computed += report.queued + report.computed;
-                  if (report.status.ok()) {
-                    points_.push_back(SummarizeHeads(report.row_statistics,
-                                                     plan_->problem.shape));
-                  }
-                  Sweep(engine, cancellation, done);
+                 done = std::move(done)](const CallReport& report) mutable {
+                  AddPoint(report);
+                  Sweep(engine, cancellation, std::move(done));
                 });
+}
+
+void InspectJob::AddPoint(const CallReport& report) {
+  report_.status = report.status;
+  report_.computed += report.queued + report.computed;
+  if (!report.status.ok()) return;
+  // Nobody catches what an engine's callback throws.
+  try {
+    points_.push_back(PointOf(report));
+  } catch (const std::bad_alloc&) {
+    report_.status = OutOfMemory();
+  }
+}
+
+std::vector<HeadStatistics> InspectJob::PointOf(
+    const CallReport& report) const {
+  return SummarizeHeads(report.row_statistics, plan_->problem.shape);
 }
 
 grpc::ByteBuffer InspectJob::Encode(const CallReport& report) {

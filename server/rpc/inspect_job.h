@@ -14,12 +14,16 @@ namespace attn {
 // The call itself runs first, with statistics and the window's scores; then one
 // run with statistics alone for each temperature of the sweep, each started by
 // the end of the one before. Thread-safety as of CallJob.
-class InspectJob final : public CallJob {
+class InspectJob : public CallJob {
  public:
   static constexpr char kMethod[] = "Inspect";
 
   InspectJob(const CallContext& context, Caller caller, Reply reply)
       : CallJob(context, kMethod, std::move(caller), std::move(reply)) {}
+
+ protected:
+  // What is kept of a temperature's run.
+  virtual std::vector<HeadStatistics> PointOf(const CallReport& report) const;
 
  private:
   absl::StatusOr<WireCall*> Read(
@@ -37,6 +41,8 @@ class InspectJob final : public CallJob {
   // Runs the rest of the sweep, then calls `done` with report_.
   void Sweep(Engine& engine, const Cancellation& cancellation,
              EngineCallback done);
+  // Notes what a run of the sweep gave.
+  void AddPoint(const CallReport& report);
   void AddWarnings(absl::Span<const HeadStatistics> heads,
                    v1::CallReport& report) const;
 

@@ -6,11 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/field_error.h"
+#include "engine/runtime/cancellation.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "proto/codec/layer_codec.h"
+#include "server/batching/refusal.h"
 #include "server/rpc/byte_buffer.h"
+#include "server/rpc/memory_guard.h"
 #include "server/rpc/message_size.h"
-#include "server/rpc/reply_status.h"
+#include "server/rpc/watched_reactor.h"
 
 namespace attn {
 namespace {
@@ -61,6 +64,19 @@ std::vector<StoredTensor> ToStored(PutLayerCall& call) {
     stored.data = std::move(tensor.data);
   }
   return tensors;
+}
+
+absl::StatusOr<grpc::ByteBuffer> AnswerPut(LayerStore& store,
+                                           PutLayerCall& call) {
+  const auto layer = store.Put(call.name, ToStored(call));
+  if (absl::IsUnavailable(layer.status())) {
+    // What fills the budget goes with the calls that hold it.
+    return Refuse(Refusal::kMemory, layer.status().message());
+  }
+  if (!layer.ok()) return layer.status();
+  v1::PutLayerResponse message;
+  *message.mutable_layer() = Describe(**layer);
+  return ToByteBuffer(message);
 }
 
 absl::StatusOr<grpc::ByteBuffer> AnswerGet(const LayerStore& store,
@@ -116,11 +132,14 @@ absl::StatusOr<grpc::ByteBuffer> AnswerList(
   return ToByteBuffer(response);
 }
 
-grpc::ServerUnaryReactor* Finish(grpc::CallbackServerContext& call,
-                                 const absl::Status& status) {
-  grpc::ServerUnaryReactor* reactor = call.DefaultReactor();
-  reactor->Finish(ToReplyStatus(status));
-  return reactor;
+// Whether somebody still waits for what is to be written.
+absl::Status CheckAwaited(const grpc::CallbackServerContext& call,
+                          const Clock& clock, absl::Time deadline) {
+  absl::Status status = Cancellation(clock, deadline).Check();
+  if (call.IsCancelled()) {
+    status.Update(absl::CancelledError("the call was cancelled"));
+  }
+  return status;
 }
 
 }  // namespace
@@ -132,13 +151,7 @@ grpc::ServerUnaryReactor* LayerService::PutLayer(
     auto put = ReadPut(bytes);
     if (!put.ok()) return put.status();
     auto shared = std::make_shared<PutLayerCall>(*std::move(put));
-    return Write([this, shared]() -> absl::StatusOr<grpc::ByteBuffer> {
-      const auto layer = context_.store.Put(shared->name, ToStored(*shared));
-      if (!layer.ok()) return layer.status();
-      v1::PutLayerResponse message;
-      *message.mutable_layer() = Describe(**layer);
-      return ToByteBuffer(message);
-    });
+    return Write([this, shared] { return AnswerPut(context_.store, *shared); });
   };
   return RunWrite("PutLayer", read, *call, *request, *response);
 }
@@ -147,6 +160,8 @@ grpc::ServerUnaryReactor* LayerService::DeleteLayer(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* request,
     grpc::ByteBuffer* response) {
   const Read read = [this](grpc::ByteBuffer& bytes) -> absl::StatusOr<Write> {
+    absl::Status small = CheckMetadataSize(bytes.Length());
+    if (!small.ok()) return small;
     v1::DeleteLayerRequest message;
     if (!ParseMessage(bytes, message)) {
       return MalformedMessage("DeleteLayerRequest");
@@ -173,9 +188,7 @@ grpc::ServerUnaryReactor* LayerService::GetLayer(
     }
     return AnswerGet(context_.store, message, scope);
   };
-  return Finish(*call, RunShortCall({context_.calls, "GetLayer",
-                                     context_.callers.Read(*call), *request},
-                                    answer, *request, *response));
+  return RunShort("GetLayer", answer, *call, *request, *response);
 }
 
 grpc::ServerUnaryReactor* LayerService::ListLayers(
@@ -190,9 +203,19 @@ grpc::ServerUnaryReactor* LayerService::ListLayers(
     }
     return AnswerList(context_.store, message);
   };
-  return Finish(*call, RunShortCall({context_.calls, "ListLayers",
-                                     context_.callers.Read(*call), *request},
-                                    answer, *request, *response));
+  return RunShort("ListLayers", answer, *call, *request, *response);
+}
+
+grpc::ServerUnaryReactor* LayerService::RunShort(
+    const char* method, const ShortAnswer& answer,
+    grpc::CallbackServerContext& call, const grpc::ByteBuffer& request,
+    grpc::ByteBuffer& response) {
+  Caller caller = context_.callers.Read(call);
+  const absl::Time deadline = caller.deadline;
+  return ReplyNow(
+      context_.replies, call, deadline, response,
+      RunShortCall({context_.calls, method, std::move(caller), request}, answer,
+                   request, response));
 }
 
 grpc::ServerUnaryReactor* LayerService::RunWrite(
@@ -219,22 +242,30 @@ grpc::ServerUnaryReactor* LayerService::RunWrite(
     // The handler's alone; its slices are of no use once the payloads are
     // gathered.
     auto& bytes = const_cast<grpc::ByteBuffer&>(request);
-    auto write = read(bytes);
+    auto write = RefusingMemory([&] { return read(bytes); });
     bytes.Clear();
     if (!write.ok()) return write.status();
     job->write = *std::move(write);
     return absl::OkStatus();
   };
   absl::Status status = begin();
-  if (!status.ok()) return Finish(call, job->scope.End(status, response));
-  grpc::ServerUnaryReactor* reactor = call.DefaultReactor();
-  writer_.Run([job, reactor, &response] {
-    auto message = job->write();
+  const absl::Time deadline = job->scope.caller().deadline;
+  if (!status.ok()) {
+    return ReplyNow(context_.replies, call, deadline, response,
+                    job->scope.End(status, response));
+  }
+  auto* reactor =
+      new WatchedReactor(context_.replies, call, deadline, response);
+  writer_.Run([this, job, reactor, &call, &response, deadline] {
+    // It may have waited long for a disk that is stuck.
+    const absl::Status awaited =
+        CheckAwaited(call, context_.calls.clock, deadline);
+    absl::StatusOr<grpc::ByteBuffer> message(
+        awaited.ok() ? RefusingMemory(job->write) : awaited);
     if (message.ok()) response = *std::move(message);
     job->write = nullptr;
     job->permit = {};
-    const absl::Status ended = job->scope.End(message.status(), response);
-    reactor->Finish(ToReplyStatus(ended));
+    reactor->Reply(job->scope.End(message.status(), response));
   });
   return reactor;
 }

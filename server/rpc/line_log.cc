@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "server/rpc/line_writer.h"
 
 namespace attn {
 namespace {
@@ -104,6 +106,18 @@ class Line {
   std::string text_;
 };
 
+std::string EventLine(LogFormat format, absl::string_view severity,
+                      absl::string_view message) {
+  Line line(format, severity);
+  if (format == LogFormat::kJson) {
+    line.Text("message", message);
+    return line.Finish();
+  }
+  std::string text = line.Finish();
+  text.back() = ' ';
+  return absl::StrCat(text, message, "\n");
+}
+
 }  // namespace
 
 void LineLog::Request(const CallRecord& record) const {
@@ -129,28 +143,21 @@ void LineLog::Request(const CallRecord& record) const {
 
 void LineLog::Event(absl::string_view severity,
                     absl::string_view message) const {
-  Line line(format_, severity);
-  if (format_ == LogFormat::kJson) {
-    line.Text("message", message);
-    sink_(line.Finish());
-    return;
-  }
-  std::string text = line.Finish();
-  text.back() = ' ';
-  sink_(absl::StrCat(text, message, "\n"));
+  sink_(EventLine(format_, severity, message));
 }
 
-LineLog::Sink LineLog::StandardError() {
-  // One write(2) for each line: lines of several threads do not mix.
-  return [](const std::string& line) {
-    size_t done = 0;
-    while (done < line.size()) {
-      const ssize_t written =
-          write(STDERR_FILENO, line.data() + done, line.size() - done);
-      if (written <= 0) return;
-      done += static_cast<size_t>(written);
-    }
+LineLog::Sink LineLog::StandardError(LogFormat format,
+                                     absl::Duration flush_timeout) {
+  LineWriterOptions options;
+  options.flush_timeout = flush_timeout;
+  options.describe_lost = [format](int64_t lines) {
+    return EventLine(format, "warning",
+                     absl::StrCat(lines,
+                                  " lines lost: the log was not read, or "
+                                  "could not be written"));
   };
+  const auto writer = std::make_shared<LineWriter>(STDERR_FILENO, options);
+  return [writer](const std::string& line) { writer->Write(line); };
 }
 
 }  // namespace attn

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "server/rpc/call_record.h"
 
 namespace attn {
@@ -26,8 +27,12 @@ class LineLog {
   void Error(absl::string_view message) const { Event("error", message); }
   void Request(const CallRecord& record) const;
 
-  // Writes whole lines to standard error.
-  static Sink StandardError();
+  // Writes whole lines to standard error, and never waits for its reader: lines
+  // for which there is no room, or that cannot be written, are counted, and the
+  // log tells how many. Its last copy waits until all is written, or nothing
+  // was for `flush_timeout`.
+  static Sink StandardError(LogFormat format,
+                            absl::Duration flush_timeout = absl::Seconds(1));
 
  private:
   void Event(absl::string_view severity, absl::string_view message) const;

@@ -43,6 +43,7 @@ absl::Status RunShortCall(ShortCall call, const ShortAnswer& answer,
                           const grpc::ByteBuffer& request,
                           grpc::ByteBuffer& response) {
   absl::Status status = call.CheckRequest();
+  if (status.ok()) status = CheckMetadataSize(request.Length());
   if (status.ok()) {
     auto message = answer(const_cast<grpc::ByteBuffer&>(request), call);
     status = message.status();

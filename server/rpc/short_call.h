@@ -47,8 +47,9 @@ class ShortCall {
   CallRecord record_;
 };
 
-// Runs a method to its end on this thread. `answer` may empty the request,
-// which is the handler's alone.
+// Runs a method to its end on this thread, if its request is no longer than
+// those without payloads may be. `answer` may empty the request, which is the
+// handler's alone.
 using ShortAnswer = std::function<absl::StatusOr<grpc::ByteBuffer>(
     grpc::ByteBuffer& request, ShortCall& call)>;
 absl::Status RunShortCall(ShortCall call, const ShortAnswer& answer,

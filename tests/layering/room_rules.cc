@@ -213,7 +213,7 @@ const std::vector<Room>& Rooms() {
        {"absl", "OpenSSL", "threads"}},
       {"server/layers",
        {"engine/core", "engine/runtime", "proto/safetensors"},
-       {"absl"}},
+       {"absl", "threads"}},
       {"server/metrics", {}, {"Prometheus", "threads"}},
       {"server/http",
        {"engine/core", "engine/engine.h", "proto", "server/metrics/metrics.h"},

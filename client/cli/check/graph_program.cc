@@ -103,18 +103,18 @@ class Translation {
   // A range along one axis of [B, H, Sq, Sk], which shapes meet at their ends.
   absl::StatusOr<std::string> Axis(const json& node) {
     const json shape = lists_[node["inputs"][1].get<std::string>()];
-    static constexpr const char* kAxes[] = {"k", "q", "h", "b"};
+    static constexpr const char* kTensorAxes[] = {"k", "q", "h", "b"};
     std::string axis;
-    for (size_t i = 0; i < shape.size() && i < std::size(kAxes); ++i) {
+    for (size_t i = 0; i < shape.size() && i < std::size(kTensorAxes); ++i) {
       const json& extent = shape[shape.size() - 1 - i];
       if (extent == -1 && axis.empty()) {
-        axis = kAxes[i];
+        axis = kTensorAxes[i];
       } else if (extent != 1) {
         axis.clear();
         break;
       }
     }
-    if (!axis.empty() && shape.size() <= std::size(kAxes)) return axis;
+    if (!axis.empty() && shape.size() <= std::size(kTensorAxes)) return axis;
     return Skip(absl::StrCat("a range of shape ", shape.dump()));
   }
 

@@ -21,12 +21,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kLn2 = 0.693147180559945309417;
+constexpr double kNaturalLogOf2 = 0.693147180559945309417;
 
 // ----------------------------------------------------------------- inputs
 
 // Inputs that are read elsewhere, or are cotangents.
-constexpr const char* kKnownInputs[] = {
+constexpr const char* kAttentionInputs[] = {
     // Tensors and masks.
     "q", "k", "v", "k_int8", "v_int8", "k_scale", "v_scale", "bias", "mask",
     "seg_q", "seg_k", "key_mask", "dout", "dlse", "block_layout",
@@ -86,7 +86,7 @@ absl::StatusOr<HostTensor> ReadTensor(const Case& tested, const char* name,
   return Skip("a case without v");
 }
 
-absl::Status ReadTensors(const Case& tested, ServiceCall& call) {
+absl::Status ReadAttentionTensors(const Case& tested, ServiceCall& call) {
   const struct {
     const char* name;
     HostTensor* target;
@@ -106,7 +106,7 @@ absl::Status ReadTensors(const Case& tested, ServiceCall& call) {
 absl::Status CheckInputs(const Case& tested) {
   for (const auto& [name, tensor] : tested.inputs) {
     bool known = false;
-    for (const char* input : kKnownInputs) known |= name == input;
+    for (const char* input : kAttentionInputs) known |= name == input;
     if (!known) return Skip(absl::StrCat("input ", name));
   }
   return absl::OkStatus();
@@ -115,37 +115,37 @@ absl::Status CheckInputs(const Case& tested) {
 // ---------------------------------------------------------------- outputs
 
 // What the service calls a case's output, and what is done with it.
-struct GiveRow {
+struct AttentionGiveRow {
   const char* output;
   const char* source;
   double (*convert)(double value);
   DType dtype;
 };
 
-double Same(double value) { return value; }
-double ToBase2(double value) { return value / kLn2; }
+double SameValues(double value) { return value; }
+double ToBase2(double value) { return value / kNaturalLogOf2; }
 double Exponential(double value) { return std::exp(value); }
 double IsVisible(double logit) {
   return logit == -std::numeric_limits<double>::infinity() ? 0 : 1;
 }
 
-constexpr GiveRow kGives[] = {
-    {"out", "output", Same, DType::kF64},
-    {"weights", "weights", Same, DType::kF64},
-    {"weights_before_dropout", "weights", Same, DType::kF64},
-    {"lse", "lse", Same, DType::kF64},
-    {"lse_keys_only", "lse", Same, DType::kF64},
-    {"lse_with_sink", "lse_with_sink", Same, DType::kF64},
-    {"lse_with_n", "lse_with_sink", Same, DType::kF64},
+constexpr AttentionGiveRow kAttentionGives[] = {
+    {"out", "output", SameValues, DType::kF64},
+    {"weights", "weights", SameValues, DType::kF64},
+    {"weights_before_dropout", "weights", SameValues, DType::kF64},
+    {"lse", "lse", SameValues, DType::kF64},
+    {"lse_keys_only", "lse", SameValues, DType::kF64},
+    {"lse_with_sink", "lse_with_sink", SameValues, DType::kF64},
+    {"lse_with_n", "lse_with_sink", SameValues, DType::kF64},
     {"lse_base2", "lse", ToBase2, DType::kF64},
-    {"entropy", "entropy", Same, DType::kF64},
-    {"scores", "logits", Same, DType::kF64},
+    {"entropy", "entropy", SameValues, DType::kF64},
+    {"scores", "logits", SameValues, DType::kF64},
     {"kernel", "logits", Exponential, DType::kF64},
     {"keep", "masked_logits", IsVisible, DType::kBool},
 };
 
-const GiveRow* FindGive(const std::string& output) {
-  for (const GiveRow& row : kGives) {
+const AttentionGiveRow* FindAttentionGive(const std::string& output) {
+  for (const AttentionGiveRow& row : kAttentionGives) {
     if (output == row.output) return &row;
   }
   return nullptr;
@@ -228,7 +228,7 @@ absl::StatusOr<std::set<std::string>> Sources(const Case& tested) {
   std::set<std::string> sources;
   for (const auto& [name, want] : tested.outputs) {
     if (IsGradient(tested, name)) continue;
-    if (const GiveRow* row = FindGive(name); row != nullptr) {
+    if (const AttentionGiveRow* row = FindAttentionGive(name); row != nullptr) {
       sources.insert(row->source);
     } else if (FindOwnCall(name) == nullptr) {
       return Skip(absl::StrCat("output ", name));
@@ -241,7 +241,7 @@ absl::StatusOr<std::set<std::string>> Sources(const Case& tested) {
 
 absl::StatusOr<ServiceCall> ReadAttentionCall(const Case& tested) {
   ServiceCall call;
-  absl::Status status = ReadTensors(tested, call);
+  absl::Status status = ReadAttentionTensors(tested, call);
   if (!status.ok()) return status;
   // Parameters first: their reasons to skip say more than those of inputs.
   status = ApplyParams(tested, call);
@@ -270,7 +270,8 @@ absl::StatusOr<Outcome> HandleAttention(const Case& tested,
     absl::StatusOr<HostTensor> got = absl::NotFoundError(name);
     if (const OwnCallRow* own = FindOwnCall(name); own != nullptr) {
       got = own->get(tested, *call, service);
-    } else if (const GiveRow* row = FindGive(name); row != nullptr) {
+    } else if (const AttentionGiveRow* row = FindAttentionGive(name);
+               row != nullptr) {
       const HostTensor& source = outputs->at(row->source);
       if (source.dtype() == DType::kF32) outcome.single_precision.insert(name);
       got = Map(source, row->dtype, row->convert);

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kKnownAttributes[] = {
+constexpr const char* kLinearAttributes[] = {
     "q_num_heads", "kv_num_heads", "update_rule", "scale", "chunk_size"};
 
 struct RuleRow {
@@ -35,8 +35,8 @@ absl::StatusOr<UpdateRule> RuleOf(const json& attributes) {
   return Skip(absl::StrCat("update rule ", name));
 }
 
-absl::Status ReadTensors(const Case& tested, const json& attributes,
-                         ServiceCall& call) {
+absl::Status ReadLinearTensors(const Case& tested, const json& attributes,
+                               ServiceCall& call) {
   const struct {
     const char* name;
     const char* heads;
@@ -62,16 +62,16 @@ std::optional<uint32_t> Add(const Case& tested, const char* name,
   return call.AddInput(HostTensor::Copy(input->view()));
 }
 
-absl::StatusOr<ServiceCall> MakeCall(const Case& tested) {
+absl::StatusOr<ServiceCall> MakeLinearCall(const Case& tested) {
   const json attributes = tested.params.value("attributes", json::object());
   for (const auto& [name, value] : attributes.items()) {
-    if (std::find(std::begin(kKnownAttributes), std::end(kKnownAttributes),
-                  name) == std::end(kKnownAttributes)) {
+    if (std::find(std::begin(kLinearAttributes), std::end(kLinearAttributes),
+                  name) == std::end(kLinearAttributes)) {
       return Skip(absl::StrCat("attribute ", name));
     }
   }
   ServiceCall call;
-  absl::Status status = ReadTensors(tested, attributes, call);
+  absl::Status status = ReadLinearTensors(tested, attributes, call);
   if (!status.ok()) return status;
   const auto rule = RuleOf(attributes);
   if (!rule.ok()) return rule.status();
@@ -97,7 +97,7 @@ absl::StatusOr<ServiceCall> MakeCall(const Case& tested) {
 
 absl::StatusOr<Outcome> HandleOnnxLinearAttention(const Case& tested,
                                                   const Service& service) {
-  const auto call = MakeCall(tested);
+  const auto call = MakeLinearCall(tested);
   if (!call.ok()) return call.status();
   auto outputs = service.Attend(*call, {"output", "state"});
   if (!outputs.ok()) return outputs.status();

@@ -83,8 +83,8 @@ absl::StatusOr<Outcome> HandleTies(const Case& tested, const ServiceCall& call,
   constexpr struct {
     const char* output;
     TieRule ties;
-  } kRules[] = {{"weights_keep_all", TieRule::kKeepAll},
-                {"weights_lowest_index", TieRule::kLowestIndex}};
+  } kLogitRules[] = {{"weights_keep_all", TieRule::kKeepAll},
+                     {"weights_lowest_index", TieRule::kLowestIndex}};
   Outcome outcome;
   ServiceCall one;
   one.spec = call.spec;
@@ -94,7 +94,7 @@ absl::StatusOr<Outcome> HandleTies(const Case& tested, const ServiceCall& call,
   for (const HostTensor& input : call.inputs) {
     one.inputs.push_back(HostTensor::Copy(input.view()));
   }
-  for (const auto& rule : kRules) {
+  for (const auto& rule : kLogitRules) {
     one.spec.sparsifiers.clear();
     absl::Status status = ApplySparsity(tested, rule.ties, one);
     if (!status.ok()) return status;

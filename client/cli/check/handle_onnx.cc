@@ -47,7 +47,7 @@ absl::Status Prepend(const Case& tested, const char* past, HostTensor& tensor) {
   return absl::OkStatus();
 }
 
-absl::Status ReadTensors(const Case& tested, ServiceCall& call) {
+absl::Status ReadOnnxTensors(const Case& tested, ServiceCall& call) {
   auto q = ReadHeads(tested, "q", "q_num_heads");
   auto k = ReadHeads(tested, "k", "kv_num_heads");
   auto v = ReadHeads(tested, "v", "kv_num_heads");
@@ -121,9 +121,9 @@ void ApplyBands(const Case& tested, ServiceCall& call) {
   if (band.left.has_value() || band.right.has_value()) AddBand(band, call);
 }
 
-absl::StatusOr<ServiceCall> MakeCall(const Case& tested) {
+absl::StatusOr<ServiceCall> MakeOnnxCall(const Case& tested) {
   ServiceCall call;
-  absl::Status status = ReadTensors(tested, call);
+  absl::Status status = ReadOnnxTensors(tested, call);
   if (!status.ok()) return status;
   const json& attributes = Attributes(tested);
   if (attributes.contains("scale")) {
@@ -185,16 +185,16 @@ absl::StatusOr<HostTensor> QkOutput(const Case& tested, const ServiceCall& call,
   return std::move(outputs->begin()->second);
 }
 
-constexpr const char* kKnownAttributes[] = {"scale",
-                                            "softcap",
-                                            "is_causal",
-                                            "q_num_heads",
-                                            "kv_num_heads",
-                                            "qk_matmul_output_mode",
-                                            "softmax_precision",
-                                            "left_window_size",
-                                            "right_window_size"};
-constexpr const char* kKnownInputs[] = {
+constexpr const char* kOnnxAttributes[] = {"scale",
+                                           "softcap",
+                                           "is_causal",
+                                           "q_num_heads",
+                                           "kv_num_heads",
+                                           "qk_matmul_output_mode",
+                                           "softmax_precision",
+                                           "left_window_size",
+                                           "right_window_size"};
+constexpr const char* kOnnxInputs[] = {
     "q", "k", "v", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen"};
 
 absl::Status CheckKnown(const Case& tested) {
@@ -203,14 +203,14 @@ absl::Status CheckKnown(const Case& tested) {
     return Skip("a case without attributes");
   }
   for (const auto& [name, value] : Attributes(tested).items()) {
-    if (std::find(std::begin(kKnownAttributes), std::end(kKnownAttributes),
-                  name) == std::end(kKnownAttributes)) {
+    if (std::find(std::begin(kOnnxAttributes), std::end(kOnnxAttributes),
+                  name) == std::end(kOnnxAttributes)) {
       return Skip(absl::StrCat("attribute ", name));
     }
   }
   for (const auto& [name, tensor] : tested.inputs) {
-    if (std::find(std::begin(kKnownInputs), std::end(kKnownInputs), name) ==
-        std::end(kKnownInputs)) {
+    if (std::find(std::begin(kOnnxInputs), std::end(kOnnxInputs), name) ==
+        std::end(kOnnxInputs)) {
       return Skip(absl::StrCat("input ", name));
     }
   }
@@ -222,7 +222,7 @@ absl::Status CheckKnown(const Case& tested) {
 absl::StatusOr<Outcome> HandleOnnxAttention(const Case& tested,
                                             const Service& service) {
   if (absl::Status status = CheckKnown(tested); !status.ok()) return status;
-  auto call = MakeCall(tested);
+  auto call = MakeOnnxCall(tested);
   if (!call.ok()) return call.status();
   auto outputs = service.Attend(*call, {"output"});
   if (!outputs.ok()) return outputs.status();

@@ -26,8 +26,8 @@ absl::StatusOr<HostTensor> Packed(const Case& tested, const char* name,
   return SplitHeads(found->second, heads);
 }
 
-absl::Status ReadTensors(const Case& tested, int64_t q_heads, int64_t kv_heads,
-                         ServiceCall& call) {
+absl::Status ReadOrtTensors(const Case& tested, int64_t q_heads,
+                            int64_t kv_heads, ServiceCall& call) {
   auto q = Packed(tested, "query", q_heads);
   auto k = Packed(tested, "key", kv_heads);
   auto v = Packed(tested, "value", kv_heads);
@@ -41,7 +41,7 @@ absl::Status ReadTensors(const Case& tested, int64_t q_heads, int64_t kv_heads,
 }
 
 // Scale, softcap and the bias on the logits.
-absl::Status ApplyScalars(const Case& tested, ServiceCall& call) {
+absl::Status ApplyOrtScalars(const Case& tested, ServiceCall& call) {
   const auto scale = NumberFromJson(tested.params.value("scale", json()));
   if (!scale.ok()) return scale.status();
   call.spec.score = DotScore{.scale = *scale, .learned_scale = std::nullopt};
@@ -131,7 +131,7 @@ absl::StatusOr<Outcome> Run(const Case& tested, const ServiceCall& call,
 
 // Null, the input head_sink, or "logit 0 for every head": smooth softmax, which
 // is softmax-off-by-one.
-absl::Status ApplySink(const Case& tested, ServiceCall& call) {
+absl::Status ApplyOrtSink(const Case& tested, ServiceCall& call) {
   const json sink = tested.params.value("sink", json());
   if (sink.is_null()) return absl::OkStatus();
   const HostTensor* logits = tested.Input("head_sink");
@@ -181,9 +181,9 @@ absl::StatusOr<Outcome> HandleOrtGroupQuery(const Case& tested,
                                             const Service& service) {
   ServiceCall call;
   absl::Status status =
-      ReadTensors(tested, tested.params.value("num_heads", int64_t{0}),
-                  tested.params.value("kv_num_heads", int64_t{0}), call);
-  if (status.ok()) status = ApplySink(tested, call);
+      ReadOrtTensors(tested, tested.params.value("num_heads", int64_t{0}),
+                     tested.params.value("kv_num_heads", int64_t{0}), call);
+  if (status.ok()) status = ApplyOrtSink(tested, call);
   if (status.ok()) status = ApplyRotary(tested, call);
   if (!status.ok()) return status;
   const auto valid = Integers(tested.params.value("past_valid", json()));
@@ -191,7 +191,7 @@ absl::StatusOr<Outcome> HandleOrtGroupQuery(const Case& tested,
   if (!valid.ok()) return valid.status();
   if (!totals.ok()) return totals.status();
   status = PrependCaches(tested, *valid, call);
-  if (status.ok()) status = ApplyScalars(tested, call);
+  if (status.ok()) status = ApplyOrtScalars(tested, call);
   call.kv_lengths = *totals;
   if (status.ok())
     status = ApplyMask(tested, tested.params.value("mask", json()), call);
@@ -203,14 +203,14 @@ absl::StatusOr<Outcome> HandleOrtMultiHead(const Case& tested,
                                            const Service& service) {
   const auto heads = tested.params.value("num_heads", int64_t{0});
   ServiceCall call;
-  absl::Status status = ReadTensors(tested, heads, heads, call);
+  absl::Status status = ReadOrtTensors(tested, heads, heads, call);
   if (status.ok()) status = AddProjectionBias(tested, call);
   if (!status.ok()) return status;
   const std::vector<int64_t> valid(
       static_cast<size_t>(call.batch()),
       tested.params.value("past_length", int64_t{0}));
   status = PrependCaches(tested, valid, call);
-  if (status.ok()) status = ApplyScalars(tested, call);
+  if (status.ok()) status = ApplyOrtScalars(tested, call);
   const json lengths = tested.params.value("kv_lens", json());
   if (status.ok() && !lengths.is_null()) {
     auto integers = Integers(lengths);

@@ -12,7 +12,7 @@ namespace attn {
 namespace {
 
 // Logits [1, 1, n, n] of row i and key j: the bucket of j - i.
-absl::StatusOr<ServiceCall> MakeCall(const Case& tested, int64_t length) {
+absl::StatusOr<ServiceCall> MakeBucketCall(const Case& tested, int64_t length) {
   const nlohmann::json& params = tested.params;
   const int64_t buckets = params.value("num_buckets", int64_t{0});
   if (buckets <= 0) return Skip("buckets without num_buckets");
@@ -41,7 +41,7 @@ absl::StatusOr<Outcome> HandleT5Bucket(const Case& tested,
     furthest = std::max(furthest, std::abs(offsets->At(i)));
   }
   const int64_t length = static_cast<int64_t>(furthest) + 1;
-  const auto call = MakeCall(tested, length);
+  const auto call = MakeBucketCall(tested, length);
   if (!call.ok()) return call.status();
   const auto outputs = service.Attend(*call, {"masked_logits"});
   if (!outputs.ok()) return outputs.status();

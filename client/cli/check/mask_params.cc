@@ -28,7 +28,7 @@ absl::StatusOr<std::vector<int64_t>> OffsetsFor(const json& align,
   return Skip(absl::StrCat("mask alignment ", align.dump()));
 }
 
-absl::Status AddCausal(const json& align, ServiceCall& call) {
+absl::Status AddCausalMask(const json& align, ServiceCall& call) {
   auto offsets = OffsetsFor(align, call);
   if (!offsets.ok()) return offsets.status();
   AddBand({.left = std::nullopt,
@@ -40,7 +40,7 @@ absl::Status AddCausal(const json& align, ServiceCall& call) {
 }
 
 absl::Status ApplyCausal(const json& mask, ServiceCall& call) {
-  return AddCausal(mask.value("align", json()), call);
+  return AddCausalMask(mask.value("align", json()), call);
 }
 
 // Comes as an input.
@@ -88,24 +88,24 @@ absl::Status ApplyLeftPadding(const json& mask, ServiceCall& call) {
     }
   }
   call.AddMask(std::move(keep));
-  return AddCausal("top_left", call);
+  return AddCausalMask("top_left", call);
 }
 
-struct KindRow {
+struct MaskKindRow {
   const char* kind;
   absl::Status (*apply)(const json& mask, ServiceCall& call);
 };
 
-constexpr KindRow kKinds[] = {
+constexpr MaskKindRow kMaskKinds[] = {
     {"causal", ApplyCausal},      {"window", ApplyWindow},
     {"dense_bool", ApplyNothing}, {"key_padding", ApplyNothing},
     {"varlen", ApplyVarlen},      {"left_padding+causal", ApplyLeftPadding},
 };
 
-absl::Status ApplyKind(const Case& tested, const json& mask,
-                       ServiceCall& call) {
+absl::Status ApplyMaskKind(const Case& tested, const json& mask,
+                           ServiceCall& call) {
   const std::string kind = mask["kind"].is_string() ? mask["kind"] : "?";
-  for (const KindRow& row : kKinds) {
+  for (const MaskKindRow& row : kMaskKinds) {
     if (kind == row.kind) return row.apply(mask, call);
   }
   return ApplyPattern(tested, mask, call);
@@ -126,7 +126,7 @@ absl::Status ApplyParts(const json& mask, ServiceCall& call) {
   for (const auto& [key, value] : mask.items()) {
     if (value.is_null() || IsCovered(key)) continue;
     absl::Status status = Skip(absl::StrCat("mask ", key));
-    if (key == "causal") status = AddCausal(value, call);
+    if (key == "causal") status = AddCausalMask(value, call);
     if (key == "window") status = ApplyWindow(value, call);
     if (!status.ok()) return status;
   }
@@ -185,7 +185,7 @@ absl::Status ApplyMask(const Case& tested, const json& mask,
                        ServiceCall& call) {
   if (mask.is_null()) return absl::OkStatus();
   if (!mask.is_object()) return Skip(absl::StrCat("mask ", mask.dump()));
-  return mask.contains("kind") ? ApplyKind(tested, mask, call)
+  return mask.contains("kind") ? ApplyMaskKind(tested, mask, call)
                                : ApplyParts(mask, call);
 }
 

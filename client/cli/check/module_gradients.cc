@@ -13,7 +13,7 @@ namespace attn {
 namespace {
 
 // The cotangent of the module's output: given, or of the loss in words.
-absl::StatusOr<HostTensor> OutputCotangent(const Case& tested) {
+absl::StatusOr<HostTensor> ModuleOutputCotangent(const Case& tested) {
   if (const HostTensor* given = tested.Input("dout"); given != nullptr) {
     return given->To(DType::kF64);
   }
@@ -61,7 +61,7 @@ absl::Status Join(const char* name, const char* const (&parts)[3],
 
 absl::Status AddModuleGradients(const Case& tested, const ModuleCall& module,
                                 const Service& service, TensorMap& gradients) {
-  const auto d_out = OutputCotangent(tested);
+  const auto d_out = ModuleOutputCotangent(tested);
   if (!d_out.ok()) return d_out.status();
   auto got =
       service.AttendBackward(module.call, {.output = &*d_out, .lse = nullptr});

@@ -99,26 +99,26 @@ absl::Status ApplyLinear(const json& normalizer, ServiceCall& call) {
   return absl::OkStatus();
 }
 
-struct KindRow {
+struct NormalizerKindRow {
   const char* kind;
   absl::Status (*apply)(const json& normalizer, ServiceCall& call);
 };
 
-constexpr KindRow kKinds[] = {
+constexpr NormalizerKindRow kNormalizerKinds[] = {
     {"softmax", ApplySoftmax},          {"softmax_n", ApplySoftmaxN},
     {"sparsemax", ApplySparsemax},      {"entmax", ApplyEntmax},
     {"sigmoid", ApplySigmoid},          {"relu", ApplyRelu},
     {"linear_divisive", ApplyDivisive},
 };
 
-absl::Status ApplyKind(const Case& tested, ServiceCall& call) {
+absl::Status ApplyNormalizerKind(const Case& tested, ServiceCall& call) {
   const json normalizer = tested.params.value("normalizer", json::object());
   const std::string kind = normalizer.value("kind", "softmax");
   const json score = tested.params.value("score", json::object());
   if (kind == "linear_divisive" && score.value("kind", "") == "feature_map") {
     return ApplyLinear(normalizer, call);
   }
-  for (const KindRow& row : kKinds) {
+  for (const NormalizerKindRow& row : kNormalizerKinds) {
     if (kind == row.kind) return row.apply(normalizer, call);
   }
   return Skip(absl::StrCat("normalizer ", kind));
@@ -142,7 +142,7 @@ absl::Status ApplySink(const Case& tested, ServiceCall& call) {
 }  // namespace
 
 absl::Status ApplyNormalizer(const Case& tested, ServiceCall& call) {
-  absl::Status status = ApplyKind(tested, call);
+  absl::Status status = ApplyNormalizerKind(tested, call);
   return status.ok() ? ApplySink(tested, call) : status;
 }
 

@@ -172,12 +172,12 @@ absl::Status ApplyDistance(const ScoreCase& from) {
   return absl::OkStatus();
 }
 
-struct KindRow {
+struct ScoreKindRow {
   const char* kind;
   absl::Status (*apply)(const ScoreCase& from);
 };
 
-constexpr KindRow kKinds[] = {
+constexpr ScoreKindRow kScoreKinds[] = {
     {"scaled_dot", ApplyDot},           {"dot", ApplyDot},
     {"feature_map", ApplyFeatureMap},   {"additive", ApplyAdditive},
     {"keras_concat", ApplyKerasConcat}, {"general", ApplyGeneral},
@@ -191,7 +191,7 @@ constexpr KindRow kKinds[] = {
 absl::Status ApplyScore(const Case& tested, ServiceCall& call) {
   const json score = tested.params.value("score", json::object());
   const std::string kind = score.value("kind", "scaled_dot");
-  for (const KindRow& row : kKinds) {
+  for (const ScoreKindRow& row : kScoreKinds) {
     if (kind == row.kind) return row.apply({tested, score, call});
   }
   return Skip(absl::StrCat("score ", kind));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/proto/codec/allocation_counter.h"
 
 namespace attn {
 namespace {
@@ -133,6 +134,29 @@ TEST(BlockPoolTest, ASizeThatCannotBeMappedTakesNothing) {
   EXPECT_THROW(pool.Take(SIZE_MAX), std::bad_alloc);
   EXPECT_THROW(pool.Take(size_t{1} << 60), std::bad_alloc);
   EXPECT_EQ(pool.usage().in_use_bytes, 0U);
+}
+
+// Who gives a block back, in a destructor, could do nothing if there were none.
+TEST(BlockPoolTest, WhatIsGivenBackNeedsNoMemory) {
+  BlockPool pool(15 * kMebibyte);
+  std::vector<std::byte*> blocks;
+  for (size_t size = 1; size <= 6; ++size) {
+    blocks.push_back(pool.Take(size * kMebibyte));
+  }
+  bool all_taken = true;
+  const size_t before = AllocatedBytes();
+  // Some are unmapped at once, some later.
+  for (std::byte* block : blocks) all_taken = pool.Give(block) && all_taken;
+  const size_t idle = pool.usage().idle_bytes;
+  std::byte* const again = pool.Take(6 * kMebibyte);
+  all_taken = pool.Give(again) && all_taken;
+  pool.Trim();
+  EXPECT_EQ(AllocatedBytes(), before);
+  EXPECT_TRUE(all_taken);
+  EXPECT_GT(idle, 0U);
+  EXPECT_LT(idle, 21 * kMebibyte);
+  EXPECT_EQ(again, blocks.back());
+  EXPECT_EQ(pool.usage().idle_bytes, 0U);
 }
 
 // Each thread writes its own mark over what it holds: a block that two hold at

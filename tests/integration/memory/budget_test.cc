@@ -170,6 +170,33 @@ TEST_F(BudgetTest, AMessageOfTwoGibibytesIsRefusedByTheServer) {
             start + kTransport + kLateness + kMargin);
 }
 
+// The bytes of the output of `message`, which a unary call may be too small
+// for.
+std::string OutputOf(const ServerProcess& server,
+                     const AttendMessage& message) {
+  auto client = AttentionClient::Connect({.address = server.address()});
+  const auto result = client->Attend(message);
+  EXPECT_TRUE(result.ok()) << result.status();
+  if (!result.ok()) return "";
+  const ResponseTensor* const output =
+      result->Find(v1::AttendResponse::kOutputFieldNumber);
+  EXPECT_NE(output, nullptr);
+  if (output == nullptr) return "";
+  return std::string(reinterpret_cast<const char*>(output->data.data()),
+                     output->data.size());
+}
+
+TEST_F(BudgetTest, ACallThatIsLargerThanAMessageGivesTheSameBits) {
+  const BigCall call(16);
+  const ServerProcess narrow(
+      {"--max-message-bytes=" + std::to_string(8 * kMebibyte)});
+  const grpc::Status unary = SendZeros(narrow.address(), call.sent_bytes());
+  ASSERT_EQ(unary.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const std::string output = OutputOf(narrow, call.Message());
+  EXPECT_EQ(static_cast<int64_t>(output.size()), call.tensor_bytes());
+  EXPECT_TRUE(output == OutputOf(ServerProcess(), call.Message()));
+}
+
 TEST_F(BudgetTest, ACallOf64MebibytesNeedsNoFlag) {
   const ServerProcess server;
   auto client = AttentionClient::Connect({.address = server.address()});

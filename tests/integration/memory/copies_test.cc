@@ -53,10 +53,17 @@ class CopiesTest : public ::testing::TestWithParam<std::string> {
     GTEST_SKIP() << "sanitizers have copying functions of their own";
 #endif
     counts_ = std::make_unique<SharedCounts>(folder_.File("counts"));
-    const std::string address =
-        GetParam() == "unix" ? "unix:" + folder_.File("socket") : "127.0.0.1:0";
+    Serve({});
+  }
+
+  // Instead of the server that there is.
+  void Serve(std::vector<std::string> flags) {
+    server_ = nullptr;
+    flags.push_back("--grpc-address=" + (GetParam() == "unix"
+                                             ? "unix:" + folder_.File("socket")
+                                             : std::string("127.0.0.1:0")));
     server_ = std::make_unique<ServerProcess>(
-        std::vector<std::string>{"--grpc-address=" + address},
+        flags,
         std::vector<std::string>{
             std::string("LD_PRELOAD=") + COPY_COUNTER,
             std::string(kCopyCountsVariable) + "=" + folder_.File("counts")});
@@ -101,6 +108,26 @@ TEST_P(CopiesTest, TheClientCopiesWhatItReceivesOnceAndWhatItSendsNever) {
     const uint64_t copied = AttnCopyCounts()->bytes.load() - before;
     ASSERT_TRUE(result.ok()) << result.status();
     ExpectOneCopy(copied, call.tensor_bytes());
+  }
+}
+
+// In chunks: the calls are larger than the server's messages.
+TEST_P(CopiesTest, AStreamCostsNoMoreCopiesThanACall) {
+  Serve({"--max-message-bytes=" + std::to_string(4 * kMebibyte)});
+  auto client = AttentionClient::Connect({.address = address()});
+  ASSERT_TRUE(client.ok());
+  auto stream = client->OpenStream();
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  for (const int64_t mebibytes : {4, 16}) {
+    const BigCall call(mebibytes);
+    const AttendMessage message = call.Message();
+    const uint64_t server_before = ServerCopies();
+    const uint64_t before = AttnCopyCounts()->bytes.load();
+    const auto result = (*stream)->Attend(message);
+    const uint64_t copied = AttnCopyCounts()->bytes.load() - before;
+    ASSERT_TRUE(result.ok()) << result.status();
+    ExpectOneCopy(copied, call.tensor_bytes());
+    ExpectOneCopy(ServerCopies() - server_before, call.sent_bytes());
   }
 }
 

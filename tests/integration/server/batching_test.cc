@@ -34,6 +34,15 @@ wire::AttendRequest LargeRequest() {
       {.q_heads = 4, .kv_heads = 4, .q_length = 60, .kv_length = 60}, 7);
 }
 
+// As large, and many milliseconds of work: whoever hears of one call's end
+// hears of it before the next one ends.
+wire::AttendRequest LongRequest() {
+  wire::AttendRequest request = RandomRequest(
+      {.q_heads = 128, .kv_heads = 128, .q_length = 60, .kv_length = 60}, 7);
+  request.set_kernel("reference");
+  return request;
+}
+
 std::unique_ptr<PendingCall> Start(const RunningServer& server,
                                    const google::protobuf::Message& request) {
   auto call = std::make_unique<PendingCall>(server.Connect(), kAttendPath,
@@ -56,7 +65,7 @@ TEST(Batching, AmongCallsThatWaitPriorityDecides) {
       {"high", wire::PRIORITY_HIGH}};
   for (const auto& [name, priority] : calls) {
     callers.emplace_back([&, name = name, priority = priority] {
-      wire::AttendRequest request = LargeRequest();
+      wire::AttendRequest request = LongRequest();
       request.set_priority(priority);
       wire::AttendResponse response;
       const grpc::Status status = server.Attend(request, &response);

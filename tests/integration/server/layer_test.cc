@@ -5,25 +5,32 @@
 #include "attention/v1/layer.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/integration/server/raw_rpc.h"
 #include "tests/integration/server/running_server.h"
 
 namespace attn {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class LayersOfAServer : public ::testing::Test {
  protected:
   LayersOfAServer() : layers_(wire::LayerService::NewStub(server_.Connect())) {}
 
   grpc::Status Put(const std::string& name, const wire::Tensor& tensor) {
+    return PutTo(*layers_, name, tensor);
+  }
+  static grpc::Status PutTo(wire::LayerService::Stub& layers,
+                            const std::string& name,
+                            const wire::Tensor& tensor) {
     wire::PutLayerRequest request;
     request.set_name(name);
     request.add_tensors()->set_name("bias");
     *request.mutable_tensors(0)->mutable_tensor() = tensor;
     grpc::ClientContext context;
     wire::PutLayerResponse response;
-    return layers_->PutLayer(&context, request, &response);
+    return layers.PutLayer(&context, request, &response);
   }
   static wire::TensorRef& BiasOf(wire::AttendRequest& request) {
     return *request.mutable_spec()
@@ -129,6 +136,46 @@ TEST_F(LayersOfAServer, LayerCallsAreCounted) {
   wire::ListLayersResponse response;
   ASSERT_TRUE(stub->ListLayers(&context, {}, &response).ok());
   EXPECT_THAT(counted.Metrics(), HasSubstr("method=\"ListLayers\""));
+}
+
+// Its memory is the layer's, replaced or not, until it is sent.
+TEST_F(LayersOfAServer, ALayerThatFitsOnceAnAnswerIsTakenIsWorthARetry) {
+  // Far beyond what a connection buffers.
+  constexpr int64_t kCount = int64_t{2} << 20;
+  ServerOptions options = TestOptionsWithMetrics();
+  options.default_timeout = absl::Minutes(10);
+  // Room for one and a half.
+  options.max_layer_bytes = kCount * int64_t{sizeof(float)} / 2 * 3;
+  RunningServer server(options);
+  const auto stub = wire::LayerService::NewStub(server.Connect());
+  const wire::Tensor tensor = FloatTensor({kCount}, RandomFloats(kCount, 1));
+  ASSERT_TRUE(PutTo(*stub, "mine", tensor).ok());
+  wire::GetLayerRequest get;
+  get.set_name("mine");
+  {
+    OpenCall unread(server.Connect(), "/attention.v1.LayerService/GetLayer");
+    ASSERT_TRUE(unread.Write(get.SerializeAsString(), /*last=*/true));
+    ASSERT_EQ(server.MetricReaching("attn_requests_total{code=\"OK\",method="
+                                    "\"GetLayer\",variant=\"none\"}",
+                                    1),
+              1);
+    const grpc::Status later = PutTo(*stub, "mine", tensor);
+    EXPECT_EQ(later.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(later.error_message(), HasSubstr("--max-layer-bytes="));
+    EXPECT_THAT(later.error_details(), HasSubstr("google.rpc.RetryInfo"));
+    EXPECT_EQ(server.MetricReaching(
+                  "attn_requests_rejected_total{reason=\"memory\"}", 1),
+              1);
+  }
+  EXPECT_TRUE(Becomes([&] { return PutTo(*stub, "mine", tensor).ok(); }));
+  // Beside that one it never fits.
+  const grpc::Status never = PutTo(*stub, "other", tensor);
+  EXPECT_EQ(never.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(never.error_message(), HasSubstr("--max-layer-bytes="));
+  EXPECT_THAT(never.error_details(), Not(HasSubstr("google.rpc.RetryInfo")));
+  EXPECT_EQ(server.MetricReaching(
+                "attn_requests_rejected_total{reason=\"too_large\"}", 1),
+            1);
 }
 
 TEST_F(LayersOfAServer, APageSizeThatCannotBeMeantIsRefused) {

@@ -74,10 +74,7 @@ TEST(Lifecycle, AServerAskedToStopWhileItWarmsUpNeverServes) {
 TEST(Lifecycle, ReflectionListsTheService) {
   RunningServer server;
   std::string response;
-  // ServerReflectionRequest { string list_services = 7; }
-  RawExchange(server.Connect(),
-              "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-              std::string("\x3a\x00", 2), &response);
+  ListServices(server.Connect(), &response);
   EXPECT_THAT(response, HasSubstr(kService));
 }
 

@@ -143,6 +143,28 @@ TEST(Limits, ARequestThatIsTooLongIsToldBothNumbersAndTheFlag) {
                     HasSubstr("--max-message-bytes=10000")));
 }
 
+// Parsed, it would take some 30 times as much memory, which nothing counts.
+TEST(Limits, AMethodThatTakesNoTensorsReadsNoLongRequest) {
+  RunningServer server;
+  const auto channel = server.Connect();
+  // Empty fields that no message has.
+  std::string request;
+  while (request.size() < size_t{8} << 20)
+    request += std::string("\x7a\x00", 2);
+  for (const char* method :
+       {"AttentionService/GetServerInfo", "AttentionService/Plan",
+        "LayerService/GetLayer", "LayerService/ListLayers",
+        "LayerService/DeleteLayer"}) {
+    SCOPED_TRACE(method);
+    std::string response;
+    const grpc::Status status = RawUnary(
+        channel, std::string("/attention.v1.") + method, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(status.error_message(),
+                HasSubstr("a request without payloads of 8388608 bytes"));
+  }
+}
+
 TEST(Limits, AResponseThatIsTooLongIsRefusedBeforeItIsComputed) {
   ServerOptions options = TestOptionsWithMetrics();
   options.max_message_bytes = 100000;

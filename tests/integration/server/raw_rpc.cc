@@ -3,8 +3,6 @@
 #include <future>
 #include <vector>
 
-#include "grpcpp/generic/generic_stub.h"
-
 namespace attn {
 namespace {
 
@@ -23,13 +21,6 @@ std::string ToString(grpc::ByteBuffer& buffer) {
   return bytes;
 }
 
-// Waits for the next event of a queue that serves one call.
-bool Next(grpc::CompletionQueue& queue) {
-  void* tag = nullptr;
-  bool ok = false;
-  return queue.Next(&tag, &ok) && ok;
-}
-
 // A protobuf field of a short string: a tag byte, a length byte, the text.
 std::string StringField(int number, const std::string& text) {
   std::string field;
@@ -39,6 +30,52 @@ std::string StringField(int number, const std::string& text) {
 }
 
 }  // namespace
+
+OpenCall::OpenCall(const std::shared_ptr<grpc::Channel>& channel,
+                   const std::string& method)
+    : stub_(channel), call_(stub_.PrepareCall(&context_, method, &queue_)) {
+  call_->StartCall(nullptr);
+  started_ = Step();
+}
+
+OpenCall::~OpenCall() {
+  if (finished_) return;
+  context_.TryCancel();
+  Finish();
+}
+
+bool OpenCall::Write(const std::string& message, bool last) {
+  if (!started_) return false;
+  if (last) {
+    call_->WriteLast(ToBuffer(message), grpc::WriteOptions(), nullptr);
+  } else {
+    call_->Write(ToBuffer(message), nullptr);
+  }
+  return Step();
+}
+
+bool OpenCall::Read(std::string* message) {
+  if (!started_) return false;
+  grpc::ByteBuffer received;
+  call_->Read(&received, nullptr);
+  const bool ok = Step();
+  *message = ToString(received);
+  return ok;
+}
+
+grpc::Status OpenCall::Finish() {
+  finished_ = true;
+  grpc::Status status;
+  call_->Finish(&status, nullptr);
+  Step();
+  return status;
+}
+
+bool OpenCall::Step() {
+  void* tag = nullptr;
+  bool ok = false;
+  return queue_.Next(&tag, &ok) && ok;
+}
 
 grpc::Status RawUnary(const std::shared_ptr<grpc::Channel>& channel,
                       const std::string& method, const std::string& request,
@@ -59,24 +96,10 @@ grpc::Status RawUnary(const std::shared_ptr<grpc::Channel>& channel,
 grpc::Status RawExchange(const std::shared_ptr<grpc::Channel>& channel,
                          const std::string& method, const std::string& request,
                          std::string* response) {
-  grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  grpc::CompletionQueue queue;
-  const auto call = stub.PrepareCall(&context, method, &queue);
-  grpc::ByteBuffer received;
-  grpc::Status status;
-  call->StartCall(nullptr);
-  if (Next(queue)) {
-    call->WriteLast(ToBuffer(request), grpc::WriteOptions(), nullptr);
-    if (Next(queue)) {
-      call->Read(&received, nullptr);
-      Next(queue);
-    }
-  }
-  call->Finish(&status, nullptr);
-  Next(queue);
-  *response = ToString(received);
-  return status;
+  OpenCall call(channel, method);
+  response->clear();
+  if (call.Write(request, /*last=*/true)) call.Read(response);
+  return call.Finish();
 }
 
 std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel,
@@ -88,6 +111,13 @@ std::string HealthOf(const std::shared_ptr<grpc::Channel>& channel,
   // HealthCheckResponse { ServingStatus status = 1; } SERVING = 1.
   if (response == std::string("\x08\x01")) return "SERVING";
   return response == std::string("\x08\x02") ? "NOT_SERVING" : "UNKNOWN";
+}
+
+std::string ListServicesRequest() { return StringField(7, ""); }
+
+grpc::Status ListServices(const std::shared_ptr<grpc::Channel>& channel,
+                          std::string* response) {
+  return RawExchange(channel, kReflectionPath, ListServicesRequest(), response);
 }
 
 }  // namespace attn

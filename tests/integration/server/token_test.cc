@@ -97,14 +97,24 @@ TEST_F(TokenTest, EveryMethodOfEveryServiceIsGuarded) {
   }
 }
 
-TEST_F(TokenTest, ProbesAndThePublicSchemaNeedNoToken) {
+TEST_F(TokenTest, ProbesNeedNoToken) {
   server_.Start(options_);
-  const auto channel = server_.Connect({});
-  EXPECT_EQ(HealthOf(channel, ""), "SERVING");
+  EXPECT_EQ(HealthOf(server_.Connect({}), ""), "SERVING");
+}
+
+// gRPC would parse for them what no limit of ours bounds.
+TEST_F(TokenTest, StrangersAreNotServedReflection) {
+  server_.Start(options_);
   std::string response;
-  RawExchange(channel,
-              "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-              std::string("\x3a\x00", 2), &response);
+  EXPECT_EQ(ListServices(server_.Connect({}), &response).error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(TokenTest, ReflectionThatIsTurnedOnNeedsNoToken) {
+  options_.reflection = ReflectionMode::kOn;
+  server_.Start(options_);
+  std::string response;
+  EXPECT_TRUE(ListServices(server_.Connect({}), &response).ok());
   EXPECT_THAT(response, HasSubstr("attention.v1.AttentionService"));
 }
 

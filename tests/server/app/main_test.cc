@@ -3,15 +3,20 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "attention/v1/attention.grpc.pb.h"
 #include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "tests/integration/server/raw_rpc.h"
 
 namespace attn {
 namespace {
@@ -59,6 +64,19 @@ class Program {
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
+  // Gives it two minutes to end by itself.
+  bool Ends() const {
+    for (int looks = 0; looks < 12000; ++looks) {
+      siginfo_t info = {};
+      if (waitid(P_PID, static_cast<id_t>(pid_), &info,
+                 WEXITED | WNOHANG | WNOWAIT) == 0 &&
+          info.si_pid == pid_) {
+        return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
 
  private:
   [[noreturn]] static void Become(std::vector<std::string> flags,
@@ -100,6 +118,13 @@ TEST(Main, AnInconsistentSetIsRefusedInOneLine) {
   const std::string said = program.ReadAll();
   EXPECT_THAT(said, HasSubstr("attn-server: --max-inflight-bytes=10"));
   EXPECT_EQ(said.find('\n'), said.size() - 1);
+  EXPECT_EQ(program.Wait(), 1);
+}
+
+TEST(Main, AReflectionModeThatThereIsNotIsToldTheOnesThereAre) {
+  Program program({"--reflection=maybe"});
+  EXPECT_EQ(program.ReadAll(),
+            "attn-server: --reflection=maybe: must be auto, on or off\n");
   EXPECT_EQ(program.Wait(), 1);
 }
 
@@ -181,16 +206,42 @@ TEST(Main, ASecondSignalCutsTheDrainShort) {
   EXPECT_EQ(program.Wait(), 0);
 }
 
+// Of lines that end with an address.
+std::string LastWord(const std::string& lines) {
+  return lines.substr(lines.rfind(' ') + 1,
+                      lines.size() - lines.rfind(' ') - 2);
+}
+
 TEST(Main, ATakenPortIsToldInOneLine) {
   Program first({"--grpc-address=127.0.0.1:0", "--metrics-address="});
   const std::string said = first.ReadUntil("SERVING on");
-  const std::string address =
-      said.substr(said.rfind(' ') + 1, said.size() - said.rfind(' ') - 2);
+  const std::string address = LastWord(said);
   Program second({"--grpc-address=" + address, "--metrics-address="});
   const std::string refusal = second.ReadAll();
   EXPECT_EQ(refusal, "attn-server: --grpc-address=" + address +
                          ": cannot listen: Address already in use\n");
   EXPECT_EQ(second.Wait(), 1);
+}
+
+// Their lines are more than a pipe holds.
+TEST(Main, ALogThatNobodyReadsStopsNeitherCallsNorTheEnd) {
+  Program program(
+      {"--grpc-address=127.0.0.1:0", "--metrics-address=", "--drain-delay=0s"});
+  const auto channel =
+      grpc::CreateChannel(LastWord(program.ReadUntil("SERVING on")),
+                          grpc::InsecureChannelCredentials());
+  const auto stub = attention::v1::AttentionService::NewStub(channel);
+  for (int i = 0; i < 1000; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::minutes(1));
+    attention::v1::GetServerInfoResponse response;
+    ASSERT_TRUE(stub->GetServerInfo(&context, {}, &response).ok()) << i;
+  }
+  EXPECT_EQ(HealthOf(channel, ""), "SERVING");
+  program.Signal(SIGTERM);
+  ASSERT_TRUE(program.Ends());
+  EXPECT_EQ(program.Wait(), 0);
 }
 
 }  // namespace

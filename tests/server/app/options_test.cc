@@ -73,6 +73,8 @@ TEST(Options, WhatDoesNotFitOfTheTransportIsNamed) {
 TEST(Options, WhatDoesNotFitOfTheRestIsNamed) {
   ExpectNamed(
       {{"--compute-threads", [](auto& o) { o.compute_threads = -1; }},
+       {"--compute-niceness", [](auto& o) { o.compute_niceness = -1; }},
+       {"--compute-niceness=20", [](auto& o) { o.compute_niceness = 20; }},
        {"--max-queue-size",
         [](auto& o) { o.max_queue_size = o.max_concurrent_requests + 1; }},
        {"--max-batch-tokens", [](auto& o) { o.max_batch_tokens = 0; }},
@@ -111,12 +113,36 @@ TEST(Options, TheTransportHoldsAsMuchAsMayBeInsideUnlessTold) {
   EXPECT_EQ(TransportBytes(options), int64_t{100} << 20);
 }
 
+TEST(Options, ReflectionIsOffWhereTokensAreAskedForUnlessTold) {
+  ServerOptions options;
+  EXPECT_TRUE(ServesReflection(options));
+  options.auth_token_file = "tokens";
+  EXPECT_FALSE(ServesReflection(options));
+  options.reflection = ReflectionMode::kOn;
+  EXPECT_TRUE(ServesReflection(options));
+  options = {};
+  options.reflection = ReflectionMode::kOff;
+  EXPECT_FALSE(ServesReflection(options));
+}
+
 TEST(Options, ABudgetBelowOneMessageNamesBothFlags) {
   ServerOptions options;
   options.max_inflight_bytes = options.max_message_bytes - 1;
   const std::string message(Validate(options).message());
   EXPECT_THAT(message, HasSubstr("--max-inflight-bytes="));
   EXPECT_THAT(message, HasSubstr("--max-message-bytes="));
+}
+
+TEST(Options, AQueueDelayNeedsAQueueAndNamesBothFlags) {
+  ServerOptions options;
+  options.max_queue_size = 0;
+  EXPECT_TRUE(Validate(options).ok());
+  options.max_queue_delay = absl::Microseconds(200);
+  const std::string message(Validate(options).message());
+  EXPECT_THAT(message, HasSubstr("--max-queue-delay-us=200: "));
+  EXPECT_THAT(message, HasSubstr("--max-queue-size=0"));
+  options.max_queue_size = 1;
+  EXPECT_TRUE(Validate(options).ok());
 }
 
 }  // namespace

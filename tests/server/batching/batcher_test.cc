@@ -199,64 +199,6 @@ TEST_F(BatcherTest, TheDeadTakeNoPlaceInAFullQueue) {
   EXPECT_EQ(batcher_.depth(), 1);
 }
 
-// With a clock that stands still, only the budget ends the wait.
-TEST(BatcherDelayTest, ARequestWaitsForCompanyUpToTheBudget) {
-  FakeClock clock;
-  Batches batches;
-  Batcher batcher({.max_batch_tokens = 160,
-                   .max_queue_delay = absl::Hours(1),
-                   .on_batch =
-                       [&batches](int64_t requests, int64_t tokens) {
-                         batches.emplace_back(requests, tokens);
-                       }},
-                  clock);
-  std::vector<std::shared_ptr<FakeItem>> items;
-  for (int i = 0; i < 16; ++i) {
-    EXPECT_TRUE(batches.empty());
-    items.push_back(std::make_shared<FakeItem>(10));
-    batcher.Schedule(items.back());
-  }
-  EXPECT_EQ(batches, Batches({{16, 160}}));
-}
-
-// Of 160 tokens, 40 are kept for small requests.
-TEST(BatcherDelayTest, LargeRequestsWaitUpToTheirShareOfTheBudget) {
-  FakeClock clock;
-  Batcher batcher({.max_batch_tokens = 160, .max_queue_delay = absl::Hours(1)},
-                  clock);
-  const auto first = std::make_shared<FakeItem>(60);
-  const auto second = std::make_shared<FakeItem>(60);
-  batcher.Schedule(first);
-  EXPECT_EQ(first->starts(), 0);
-  batcher.Schedule(second);
-  EXPECT_EQ(first->starts() + second->starts(), 2);
-}
-
-TEST(BatcherDelayTest, ARequestDoesNotWaitLongerThanTheDelay) {
-  FakeClock clock;
-  Batcher batcher({.max_queue_delay = absl::Hours(1)}, clock);
-  const auto item = std::make_shared<FakeItem>(10);
-  batcher.Schedule(item);
-  clock.AdvanceMilliseconds(3599'999);
-  batcher.StartDue();
-  EXPECT_EQ(item->starts(), 0);
-  clock.AdvanceMilliseconds(1);
-  batcher.StartDue();
-  EXPECT_EQ(item->starts(), 1);
-}
-
-TEST(BatcherDelayTest, TheAlarmStartsWhatIsDue) {
-  Batcher batcher({.max_queue_delay = absl::Milliseconds(1)},
-                  Clock::Monotonic());
-  const auto item = std::make_shared<FakeItem>(10);
-  batcher.Schedule(item);
-  while (item->starts() == 0) std::this_thread::yield();
-  const auto second = std::make_shared<FakeItem>(10);
-  batcher.Schedule(second);
-  batcher.Finished(*item);
-  while (second->starts() == 0) std::this_thread::yield();
-}
-
 TEST_F(BatcherTest, ALaneIsFirstInFirstOut) {
   const auto first = Schedule(1200);
   const auto large = Schedule(1100);

@@ -21,6 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 StoredTensor MakeTensor(const std::string& name, std::vector<float> values) {
@@ -192,6 +193,63 @@ TEST_F(LayerStoreTest, TheBudgetHoldsForAllLayersAndIgnoresTheReplaced) {
   EXPECT_EQ(store->Find("b"), nullptr);
   EXPECT_TRUE(store->Put("a", Tensors("w", {1, 2, 3, 4})).ok());
   EXPECT_EQ(FileCount(), 1u);
+}
+
+TEST_F(LayerStoreTest, TheReplacedCountUntilTheirLastHolderLetsThemGo) {
+  // Room for two.
+  const auto store = Open(2 * (4 + kOneTensor));
+  std::vector<std::shared_ptr<const Layer>> held;
+  for (int turn = 0; turn < 20; ++turn) {
+    const absl::Status put = store->Put("a", Tensors("w", {1})).status();
+    EXPECT_EQ(put.ok(), turn < 2) << turn << ": " << put;
+    held.push_back(store->Find("a"));
+  }
+  EXPECT_EQ(store->bytes(), 4);
+  held.clear();
+  EXPECT_TRUE(store->Put("a", Tensors("w", {2})).ok());
+  EXPECT_TRUE(store->Put("b", Tensors("w", {2})).ok());
+}
+
+TEST_F(LayerStoreTest, TheDeletedCountUntilTheirLastHolderLetsThemGo) {
+  auto store = Open(4 + kOneTensor);
+  ASSERT_TRUE(store->Put("a", Tensors("w", {1})).ok());
+  auto held = store->Find("a");
+  ASSERT_TRUE(store->Delete("a").ok());
+  EXPECT_TRUE(absl::IsUnavailable(store->Put("b", Tensors("w", {1})).status()));
+  held.reset();
+  ASSERT_TRUE(store->Put("b", Tensors("w", {1})).ok());
+  // A transport may have the last of it when the store is gone.
+  held = store->Find("b");
+  store.reset();
+  EXPECT_THAT(Values(*held->Find("w")), ElementsAre(1));
+}
+
+TEST_F(LayerStoreTest, WhatFitsOnceTheHeldGoIsToldFromWhatNeverDoes) {
+  // Room for two.
+  const auto store = Open(2 * (4 + kOneTensor));
+  std::vector<std::shared_ptr<const Layer>> held;
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_TRUE(store->Put("a", Tensors("w", {1})).ok());
+    held.push_back(store->Find("a"));
+  }
+  for (const char* name : {"a", "b"}) {
+    const absl::Status later = store->Put(name, Tensors("w", {1})).status();
+    EXPECT_TRUE(absl::IsUnavailable(later)) << later;
+    EXPECT_THAT(later.message(), HasSubstr("that calls still hold"));
+  }
+  // Beside the other layer, which stays.
+  const absl::Status never = store->Put("b", Tensors("w", {1, 2})).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(never)) << never;
+  EXPECT_THAT(never.message(), Not(HasSubstr("hold")));
+  // In its place.
+  EXPECT_TRUE(
+      absl::IsUnavailable(store->Put("a", Tensors("w", {1, 2})).status()));
+  held.clear();
+  EXPECT_TRUE(store->Put("b", Tensors("w", {1})).ok());
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(store->Put("c", Tensors("w", {1})).status()));
+  ASSERT_TRUE(store->Delete("b").ok());
+  EXPECT_TRUE(store->Put("c", Tensors("w", {1})).ok());
 }
 
 TEST_F(LayerStoreTest, LayersOfTensorsWithoutElementsCountToo) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <random>
 #include <string>
 #include <thread>
@@ -149,6 +150,44 @@ TEST_F(AttendJobTest, AMessageThatIsTooLongIsRefusedBeforeItIsRead) {
   grpc::ByteBuffer request(&slice, 1);
   Make(box, absl::Minutes(1))->Run(request);
   EXPECT_EQ(RefusalOf(box.Wait()), Refusal::kTooLarge);
+}
+
+// A call that the system has no memory for.
+class HungryJob final : public AttendJob {
+ public:
+  enum class Step { kAllocate, kEncode };
+
+  HungryJob(const CallContext& context, Reply reply, Step step)
+      : AttendJob(context, Caller{}, std::move(reply)), step_(step) {}
+
+ private:
+  void Allocate() override {
+    if (step_ == Step::kAllocate) throw std::bad_alloc();
+    AttendJob::Allocate();
+  }
+  grpc::ByteBuffer Encode(const CallReport& report) override {
+    if (step_ == Step::kEncode) throw std::bad_alloc();
+    return AttendJob::Encode(report);
+  }
+
+  const Step step_;
+};
+
+TEST_F(AttendJobTest, WhatTheSystemHasNoMemoryForIsRefusedAndLeaves) {
+  for (const auto step :
+       {HungryJob::Step::kAllocate, HungryJob::Step::kEncode}) {
+    // One is computed where it arrives, one by a worker.
+    for (const int64_t length : {4, 100}) {
+      ReplyBox box;
+      grpc::ByteBuffer request = Request(length);
+      auto job = std::make_shared<HungryJob>(context_, box.Callback(), step);
+      job->Run(request);
+      EXPECT_EQ(RefusalOf(box.Wait()), Refusal::kMemory);
+      EXPECT_EQ(box.count(), 1);
+      job.reset();
+      EXPECT_TRUE(admission_.WaitUntilEmpty(absl::InfiniteDuration()));
+    }
+  }
 }
 
 TEST_F(AttendJobTest, EveryJobRepliesOnceWheneverItIsCancelled) {

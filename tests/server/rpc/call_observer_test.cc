@@ -121,8 +121,17 @@ TEST_F(CallObserverTest, RowsThatSeeOneKeyTellNothing) {
 }
 
 TEST_F(CallObserverTest, AHugeCallGivesABoundedNumberOfRows) {
-  EXPECT_CALL(metrics_, RowObserved(_, _, _)).Times(::testing::Between(32, 33));
+  EXPECT_CALL(metrics_, RowObserved(_, _, _)).Times(32);
   Make({.entropy_sample_rate = 1}).RowsComputed("v", Rows(100000));
+}
+
+TEST_F(CallObserverTest, NoNumberOfRowsGivesMoreThanTheBound) {
+  for (const size_t rows : std::vector<size_t>{32, 33, 63, 64, 65, 1000}) {
+    EXPECT_CALL(metrics_, RowObserved(_, _, _))
+        .Times(::testing::Between(1, 32));
+    Make({.entropy_sample_rate = 1}).RowsComputed("v", Rows(rows));
+    ::testing::Mock::VerifyAndClearExpectations(&metrics_);
+  }
 }
 
 TEST_F(CallObserverTest, ASampleRateOfZeroLooksAtNothing) {

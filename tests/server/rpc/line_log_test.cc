@@ -1,15 +1,19 @@
 #include "server/rpc/line_log.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/server/rpc/test_pipe.h"
 
 namespace attn {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 CallRecord HostileRecord() {
@@ -22,6 +26,11 @@ CallRecord HostileRecord() {
   record.received_bytes = 42;
   record.status = absl::InvalidArgumentError("q.shape: got\ttab");
   return record;
+}
+
+// On a busy machine too nothing is given up.
+LineLog PatientLog(LogFormat format) {
+  return LineLog(format, LineLog::StandardError(format, absl::Minutes(5)));
 }
 
 class LineLogTest : public ::testing::Test {
@@ -80,6 +89,44 @@ TEST_F(LineLogTest, EventsCarryTheirSeverity) {
   lines_.clear();
   Make(LogFormat::kJson).Error("failed");
   EXPECT_EQ(nlohmann::json::parse(lines_)["event"], "error");
+}
+
+TEST(StandardErrorTest, HoldsEveryLineOnceTheLogHasGone) {
+  ::testing::internal::CaptureStderr();
+  {
+    const LineLog log = PatientLog(LogFormat::kText);
+    for (int i = 0; i < 100; ++i) log.Info("one of many");
+    log.Info("the last");
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 101);
+  EXPECT_THAT(said, EndsWith(" info the last\n"));
+}
+
+// Of a log that nobody reads for a while, what is lost is told in its format.
+TEST(StandardErrorTest, LostLinesAreToldByAWarning) {
+  constexpr int kLines = 20000;
+  TestPipe pipe;
+  const int stderr_before = dup(STDERR_FILENO);
+  dup2(pipe.writing_end(), STDERR_FILENO);
+  int read = 0;
+  int lost = 0;
+  {
+    const LineLog log = PatientLog(LogFormat::kJson);
+    for (int i = 0; i < kLines; ++i) log.Info(std::string(100, '.'));
+    while (read + lost < kLines) {
+      const auto line = nlohmann::json::parse(pipe.ReadLine());
+      if (line["event"] == "warning") {
+        lost += std::stoi(line["message"].get<std::string>());
+      } else {
+        ++read;
+      }
+    }
+  }
+  dup2(stderr_before, STDERR_FILENO);
+  close(stderr_before);
+  EXPECT_GT(lost, 0);
+  EXPECT_EQ(read + lost, kLines);
 }
 
 }  // namespace
