@@ -186,10 +186,11 @@ absl::Duration Pool::busy_time() const {
 
 // The calling thread: Linux has a niceness for each.
 void BeNicer(int by) {
+  if (by == 0) return;
   const auto thread = static_cast<id_t>(gettid());
   const int now = getpriority(PRIO_PROCESS, thread);
-  // Nobody is refused to be nicer.
-  if (by > 0) setpriority(PRIO_PROCESS, thread, std::min(now + by, 19));
+  // Nobody is refused to be nicer; the kernel stops at 19.
+  setpriority(PRIO_PROCESS, thread, now + by);
 }
 
 void Pool::Work() {
