@@ -11,8 +11,11 @@
 #include "client/cli/attend_inputs.h"
 #include "client/cli/attend_report.h"
 #include "client/cli/call_info_flags.h"
+#include "client/cli/choices.h"
+#include "client/cli/colour.h"
 #include "client/cli/compare.h"
 #include "client/cli/spec_flags.h"
+#include "client/cli/waiting_line.h"
 #include "client/library/outputs.h"
 
 namespace attn {
@@ -24,14 +27,20 @@ constexpr Tolerance kHalf{.rtol = 2e-2, .atol = 1e-2};
 constexpr Tolerance kDouble{.rtol = 1e-9, .atol = 1e-10};
 
 constexpr char kAttendFooter[] = R"(
+Tensors are [batch, heads, length, dim], of one type of float.
+
 Examples:
   attn attend --q q.npy --k k.npy --v v.npy --causal --out out.npy
   attn attend --input qkv.npz --window 128,0 --want output,lse --out out.npz
   attn attend --input qkv.npz --program-table table=slopes.npy \
       --score-program 'score + table[h] * (k - q)'
-  attn attend --input qkv.json --spec spec.json --json
+  attn attend --input qkv.npz --spec spec.json --json
   attn attend --input example.npz --causal --compare --heatmap --head 1 \
       --tokens tokens.json)";
+
+constexpr char kOutputGroup[] = "Output";
+constexpr char kCompareGroup[] = "Comparison";
+constexpr char kDrawingGroup[] = "Drawing";
 
 struct AttendFlags {
   InputFlags input;
@@ -48,35 +57,58 @@ struct AttendFlags {
   std::string tokens;
 };
 
+void AddCompareFlags(CLI::App& command, AttendFlags& flags) {
+  CLI::Option* compare =
+      command
+          .add_flag("--compare", flags.compare,
+                    "Compare with the arrays output, weights, lse, entropy "
+                    "... of --input; exit 1 if they differ")
+          ->group(kCompareGroup);
+  command.add_option("--rtol", flags.rtol, "Relative tolerance")
+      ->type_name(kNumberType)
+      ->needs(compare)
+      ->group(kCompareGroup);
+  command.add_option("--atol", flags.atol, "Absolute tolerance")
+      ->type_name(kNumberType)
+      ->needs(compare)
+      ->group(kCompareGroup);
+}
+
 void AddAttendFlags(CLI::App& command, AttendFlags& flags) {
   AddInputFlags(command, flags.input);
   AddSpecFlags(command, flags.spec);
+  command.add_option("--want", flags.want, "Outputs; output if none is named")
+      ->delimiter(',')
+      ->transform(OneOf(OutputNames()))
+      ->type_name("NAME")
+      ->group(kOutputGroup);
   command
-      .add_option("--want", flags.want,
-                  "Outputs: output, lse, logits, masked_logits, weights, "
-                  "lse_with_sink, dropout_keep, state, entropy, peak_weight, "
-                  "top_key, visible_keys, entropy_ratio, effective_keys, "
-                  "logit_min, logit_max, logit_mean, logit_std, contribution")
-      ->delimiter(',');
-  command.add_option("--out", flags.out,
-                     "Write the wanted outputs: .npy, .npz or .json");
-  AddCallInfoFlags(command, flags.info);
-  command.add_flag("--stream", flags.stream,
-                   "Use AttendStream: request and response may be larger than "
-                   "the server's messages");
-  command.add_flag("--compare", flags.compare,
-                   "Compare with the arrays output, weights, lse, entropy ... "
-                   "of --input; exit 1 if they differ");
-  command.add_option("--rtol", flags.rtol, "Relative tolerance of --compare");
-  command.add_option("--atol", flags.atol, "Absolute tolerance of --compare");
-  command.add_flag("--heatmap", flags.heatmap,
-                   "Draw one head: final logits beside weights");
+      .add_option("--out", flags.out,
+                  "Write the wanted outputs: .npy, .npz, .safetensors or .json")
+      ->type_name(kFileType)
+      ->group(kOutputGroup);
+  AddCompareFlags(command, flags);
+  command
+      .add_flag("--heatmap", flags.heatmap,
+                "Draw one head: final logits beside weights")
+      ->group(kDrawingGroup);
   command.add_option("--head", flags.head.head, "Head to draw")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kDrawingGroup);
   command.add_option("--batch", flags.head.batch, "Batch entry to draw")
-      ->capture_default_str();
-  command.add_option("--tokens", flags.tokens,
-                     "Names of the keys: a JSON list of strings");
+      ->capture_default_str()
+      ->group(kDrawingGroup);
+  command
+      .add_option("--tokens", flags.tokens,
+                  "Names of the keys: a JSON list of strings, or one a line")
+      ->type_name(kFileType)
+      ->group(kDrawingGroup);
+  AddCallInfoFlags(command, flags.info);
+  command
+      .add_flag("--stream", flags.stream,
+                "Use AttendStream: request and response may be larger than "
+                "the server's messages")
+      ->group("Call");
 }
 
 // The outputs to ask for: those wanted, and those that a view needs.
@@ -167,7 +199,13 @@ void PrintAttendText(const AttendFlags& flags, const AttendResult& result,
     text += DescribeComparison(named);
     matches &= named.comparison.mismatches == 0;
   }
-  if (flags.compare) text += matches ? "matches\n" : "does not match\n";
+  if (flags.compare) {
+    absl::StrAppend(&text,
+                    Painted(matches ? "matches" : "does not match",
+                            matches ? TextColour::kPassed : TextColour::kFailed,
+                            WantsColour()),
+                    "\n");
+  }
   std::fputs(text.c_str(), stdout);
 }
 
@@ -220,13 +258,19 @@ ExitCode RunAttend(const AttendFlags& flags, const GlobalOptions& options) {
   }
   const auto wanted = Wanted(flags, inputs->others);
   if (!wanted.ok()) return ReportUsageError(wanted.status());
+  absl::Status writable = CheckOutputFile(
+      flags.out, static_cast<int64_t>(WantedNames(flags).size()));
+  if (!writable.ok()) return ReportUsageError(writable);
   AttendMessage message = inputs->Message();
   message.wanted = *wanted;
   message.kernel = flags.spec.kernel;
   ApplyCallInfo(flags.info, message);
   const auto client = ConnectTo(options);
   if (!client.ok()) return ReportUsageError(client.status());
-  const auto result = Call(*client, message, flags.stream);
+  const auto result = [&] {
+    const WaitingLine waiting("attn attend");
+    return Call(*client, message, flags.stream);
+  }();
   if (!result.ok()) return ReportCallError(result.status());
   return PresentOutputs(flags, options, *inputs, *result, tokens);
 }
@@ -234,7 +278,8 @@ ExitCode RunAttend(const AttendFlags& flags, const GlobalOptions& options) {
 }  // namespace
 
 void AddAttendCommand(CLI::App& app, GlobalOptions& options) {
-  CLI::App* command = app.add_subcommand("attend", "Compute one call");
+  CLI::App* command = app.add_subcommand(
+      "attend", "Compute attention of tensors in files: one call");
   command->footer(kAttendFooter);
   auto flags = std::make_shared<AttendFlags>();
   AddAttendFlags(*command, *flags);

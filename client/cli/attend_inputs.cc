@@ -3,8 +3,12 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/cli/choices.h"
 #include "client/io/file.h"
 #include "client/io/json_tensor.h"
 
@@ -12,6 +16,7 @@ namespace attn {
 namespace {
 
 constexpr int64_t kMaxTokenBytes = 64 << 20;
+constexpr char kInputGroup[] = "Input";
 
 // Moves a member out of the map; false if it is not there.
 bool Take(TensorMap& tensors, const std::string& name, HostTensor& tensor) {
@@ -75,19 +80,50 @@ absl::Status ConvertTensors(const std::string& name, AttendInputs& inputs) {
   return absl::OkStatus();
 }
 
+// What would not be seen, or would break the line.
+std::string Visible(const std::string& token) {
+  return absl::StrReplaceAll(
+      token, {{" ", "_"}, {"\n", "\\n"}, {"\t", "\\t"}, {"\x1b", "\\e"}});
+}
+
+// One token a line; the last needs no end.
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> tokens;
+  for (const absl::string_view line :
+       absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
+    tokens.push_back(Visible(std::string(absl::StripSuffix(line, "\r"))));
+  }
+  return tokens;
+}
+
 }  // namespace
 
 void AddInputFlags(CLI::App& command, InputFlags& flags) {
-  command.add_option("--input", flags.input,
-                     "One .npz or .json file with q, k, v and, if wanted, "
-                     "bias, mask, q_lengths, kv_lengths");
-  command.add_option("--q", flags.q, "Queries: .npy, .npz or .json");
-  command.add_option("--k", flags.k, "Keys");
-  command.add_option("--v", flags.v, "Values");
-  command.add_option("--dtype", flags.dtype,
-                     "Convert q, k, v before sending: f32, f16, bf16, f64");
-  command.add_flag("--bf16-as-u2", flags.u2_is_bf16,
-                   "uint16 arrays in files hold the bits of bfloat16");
+  const struct {
+    const char* name;
+    std::string& path;
+    const char* help;
+  } files[] = {
+      {"--input", flags.input,
+       "One .npz, .safetensors or .json file with q, k, v and, if wanted, "
+       "bias, mask, q_lengths, kv_lengths"},
+      {"--q", flags.q,
+       "Queries, [batch, heads, length, dim]: .npy or a file of one tensor"},
+      {"--k", flags.k, "Keys"},
+      {"--v", flags.v, "Values"},
+  };
+  for (const auto& file : files) {
+    command.add_option(file.name, file.path, file.help)
+        ->type_name(kFileType)
+        ->group(kInputGroup);
+  }
+  command.add_option("--dtype", flags.dtype, "Convert q, k, v before sending")
+      ->transform(OneOf(FloatNames()))
+      ->group(kInputGroup);
+  command
+      .add_flag("--bf16-as-u2", flags.u2_is_bf16,
+                "uint16 arrays in files hold the bits of bfloat16")
+      ->group(kInputGroup);
 }
 
 AttendMessage AttendInputs::Message() const {
@@ -139,6 +175,9 @@ absl::StatusOr<std::vector<std::string>> ReadTokens(const std::string& path) {
   const auto text = ReadFile(path, kMaxTokenBytes);
   if (!text.ok()) return text.status();
   auto document = ParseJson(*text, path);
+  // A line may begin with a bracket, as "[CLS]" does.
+  const bool is_list = document.ok() && document->is_structured();
+  if (!is_list && !absl::EndsWith(path, ".json")) return LinesOf(*text);
   if (!document.ok()) return document.status();
   // {"tokens": [...]} is taken too.
   const nlohmann::json& list =
@@ -151,9 +190,7 @@ absl::StatusOr<std::vector<std::string>> ReadTokens(const std::string& path) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": expected a list of strings"));
     }
-    tokens.push_back(absl::StrReplaceAll(
-        token.get<std::string>(),
-        {{" ", "_"}, {"\n", "\\n"}, {"\t", "\\t"}, {"\x1b", "\\e"}}));
+    tokens.push_back(Visible(token.get<std::string>()));
   }
   return tokens;
 }

@@ -50,7 +50,8 @@ struct AttendInputs {
 absl::StatusOr<AttendInputs> ReadInputs(const InputFlags& flags,
                                         const SpecFlags& spec);
 
-// A JSON list of strings, one for each key. Blanks are drawn as "_".
+// Names of keys: a JSON list of strings, or, in a file that is no JSON, one a
+// line. Blanks become "_".
 absl::StatusOr<std::vector<std::string>> ReadTokens(const std::string& path);
 
 }  // namespace attn

@@ -13,9 +13,11 @@
 #include "client/cli/attend_inputs.h"
 #include "client/cli/attend_report.h"
 #include "client/cli/call_info_flags.h"
+#include "client/cli/choices.h"
 #include "client/cli/protobuf_json.h"
 #include "client/cli/spec_flags.h"
 #include "client/cli/text_table.h"
+#include "client/cli/waiting_line.h"
 #include "client/io/json_tensor.h"
 #include "client/library/gradients.h"
 
@@ -27,10 +29,12 @@ The gradients are d_q, d_k, d_v, and d_input_N for tensor N of the spec, counted
 from 0: those of flags and of --spec first, then bias and mask of --input.
 
 Examples:
-  attn backward --q q.npy --k k.npy --v v.npy --d-output do.npy --causal \
+  attn backward --q q.npy --k k.npy --v v.npy --d-output d_output.npy --causal \
       --out gradients.npz
-  attn backward --input call.npz --want d_q --out d_q.npy
-  attn backward --input call.npz --spec spec.json --d-lse dl.npy --json)";
+  attn backward --input qkv.npz --d-output d_output.npy --want d_q --out d_q.npy
+  attn backward --input qkv.npz --spec spec.json --d-lse d_lse.npy --json)";
+
+constexpr char kGradientGroup[] = "Gradients";
 
 struct BackwardFlags {
   InputFlags input;
@@ -45,18 +49,29 @@ struct BackwardFlags {
 void AddBackwardFlags(CLI::App& command, BackwardFlags& flags) {
   AddInputFlags(command, flags.input);
   AddSpecFlags(command, flags.spec);
-  command.add_option("--d-output", flags.d_output,
-                     "Gradient of the loss by the output, of its shape; or "
-                     "d_output in --input");
-  command.add_option("--d-lse", flags.d_lse,
-                     "Gradient of the loss by lse, [B, H, S]; or d_lse in "
-                     "--input");
+  command
+      .add_option("--d-output", flags.d_output,
+                  "Gradient of the loss by the output, of its shape; or "
+                  "d_output in --input")
+      ->type_name(kFileType)
+      ->group(kGradientGroup);
+  command
+      .add_option("--d-lse", flags.d_lse,
+                  "Gradient of the loss by lse, [B, H, S]; or d_lse in "
+                  "--input")
+      ->type_name(kFileType)
+      ->group(kGradientGroup);
   command
       .add_option("--want", flags.want,
-                  "Gradients: d_q, d_k, d_v, d_input_N; all unless given")
-      ->delimiter(',');
-  command.add_option("--out", flags.out,
-                     "Write the gradients: .npy, .npz or .json");
+                  "Gradients: d_q, d_k, d_v, d_input_N; all unless named")
+      ->delimiter(',')
+      ->type_name("NAME")
+      ->group(kGradientGroup);
+  command
+      .add_option("--out", flags.out,
+                  "Write the gradients: .npy, .npz, .safetensors or .json")
+      ->type_name(kFileType)
+      ->group(kGradientGroup);
   AddCallInfoFlags(command, flags.info);
 }
 
@@ -178,10 +193,19 @@ ExitCode RunBackwardCommand(const BackwardFlags& flags,
   ApplyCallInfo(flags.info, message);
   absl::Status status =
       ReadCotangents(flags, inputs->others, message.cotangents);
+  if (status.ok()) {
+    // Without --want they are d_q, d_k and d_v at least.
+    status = CheckOutputFile(
+        flags.out,
+        flags.want.empty() ? 3 : static_cast<int64_t>(flags.want.size()));
+  }
   if (!status.ok()) return ReportUsageError(status);
   const auto client = ConnectTo(options);
   if (!client.ok()) return ReportUsageError(client.status());
-  const auto result = client->AttendBackward(message);
+  const auto result = [&] {
+    const WaitingLine waiting("attn backward");
+    return client->AttendBackward(message);
+  }();
   if (!result.ok()) return ReportCallError(result.status());
   const auto gradients = Gradients(*result);
   if (!gradients.ok()) return ReportCallError(gradients.status());
@@ -198,7 +222,8 @@ ExitCode RunBackwardCommand(const BackwardFlags& flags,
 }  // namespace
 
 void AddBackwardCommand(CLI::App& app, GlobalOptions& options) {
-  CLI::App* command = app.add_subcommand("backward", "Gradients of one call");
+  CLI::App* command =
+      app.add_subcommand("backward", "Compute the gradients of one call");
   command->footer(kBackwardFooter);
   auto flags = std::make_shared<BackwardFlags>();
   AddBackwardFlags(*command, *flags);

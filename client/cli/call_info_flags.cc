@@ -1,17 +1,25 @@
 #include "client/cli/call_info_flags.h"
 
 #include "CLI/CLI.hpp"
+#include "client/cli/choices.h"
 
 namespace attn {
+namespace {
+
+constexpr char kCallInfoGroup[] = "Call";
+
+}  // namespace
 
 void AddCallInfoFlags(CLI::App& command, CallInfoFlags& flags) {
-  command.add_option("--request-id", flags.request_id,
-                     "Echoed in the server's log");
+  command
+      .add_option("--request-id", flags.request_id,
+                  "Echoed in the server's log")
+      ->group(kCallInfoGroup);
   command
       .add_option("--priority", flags.priority,
-                  "Among the calls that wait on the server: high, normal or "
-                  "low")
-      ->check(CLI::IsMember({"high", "normal", "low"}))
+                  "Among the calls that wait on the server")
+      ->transform(OneOf({"high", "normal", "low"}))
+      ->group(kCallInfoGroup)
       ->capture_default_str();
 }
 

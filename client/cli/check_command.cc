@@ -9,6 +9,9 @@
 #include "CLI/CLI.hpp"
 #include "client/cli/check/runner.h"
 #include "client/cli/check/service.h"
+#include "client/cli/choices.h"
+#include "client/cli/colour.h"
+#include "client/cli/progress.h"
 #include "client/cli/spec_flags.h"
 
 namespace attn {
@@ -20,8 +23,8 @@ Ends with "N passed, N failed, N skipped" and exits 1 if any failed. Skipped is
 only what the wire cannot say yet.
 
 Examples:
-  attn check cases/
-  attn check cases/ --family sdpa,alibi --verbose
+  attn check cases
+  attn check cases --family sdpa,alibi --verbose
   attn check cases/mask_causal --precision f64 --kernel reference)";
 
 struct CheckFlags {
@@ -47,6 +50,32 @@ absl::StatusOr<Precision> ParsePrecision(const std::string& name) {
   }
 }
 
+// What is said of a case on the way, and not at the end.
+struct CaseTalk {
+  bool failures = true;
+  bool others = false;
+};
+
+absl::StatusOr<CheckTally> CheckAll(const std::vector<std::string>& folders,
+                                    const Service& service,
+                                    const CaseTalk& talk) {
+  CheckTally tally;
+  ProgressBar bar("attn check", static_cast<int64_t>(folders.size()));
+  int64_t done = 0;
+  for (const std::string& folder : folders) {
+    bar.Show(done++, folder);
+    const auto result = CheckCase(folder, service);
+    if (!result.ok()) return result.status();
+    tally.Add(*result);
+    if (result->verdict == Verdict::kFailed ? talk.failures : talk.others) {
+      bar.Clear();
+      std::fputs(Describe(*result, WantsColour()).c_str(), stdout);
+      std::fflush(stdout);
+    }
+  }
+  return tally;
+}
+
 ExitCode RunCheck(const CheckFlags& flags, const GlobalOptions& options) {
   const auto precision = ParsePrecision(flags.precision);
   if (!precision.ok()) return ReportUsageError(precision.status());
@@ -58,37 +87,37 @@ ExitCode RunCheck(const CheckFlags& flags, const GlobalOptions& options) {
   const absl::Status health = client->Health();
   if (!health.ok()) return ReportCallError(health);
   const Service service(*std::move(client), *precision, flags.kernel);
-  CheckTally score;
-  for (const std::string& folder : *folders) {
-    const auto result = CheckCase(folder, service);
-    if (!result.ok()) return ReportCallError(result.status());
-    score.Add(*result);
-    const bool show = flags.verbose || result->verdict == Verdict::kFailed;
-    if (show && !options.json) std::fputs(Describe(*result).c_str(), stdout);
-  }
+  const auto tally = CheckAll(
+      *folders, service,
+      {.failures = !options.json, .others = flags.verbose && !options.json});
+  if (!tally.ok()) return ReportCallError(tally.status());
   if (options.json) {
-    std::puts(score.ToJson().dump(2).c_str());
+    std::puts(tally->ToJson().dump(2).c_str());
   } else {
-    std::fputs(score.ToString().c_str(), stdout);
+    std::fputs(tally->ToString(WantsColour()).c_str(), stdout);
   }
-  return score.failed() == 0 ? ExitCode::kOk : ExitCode::kCheckFailed;
+  return tally->failed() == 0 ? ExitCode::kOk : ExitCode::kCheckFailed;
 }
 
 }  // namespace
 
 void AddCheckCommand(CLI::App& app, GlobalOptions& options) {
-  CLI::App* command =
-      app.add_subcommand("check", "Run a folder of cases with known answers");
+  CLI::App* command = app.add_subcommand(
+      "check", "Compare a server's answers with known ones: a folder of cases");
   command->footer(kCheckFooter);
   auto flags = std::make_shared<CheckFlags>();
-  command->add_option("DIR", flags->folder, "Folder of cases")->required();
+  command->add_option("DIR", flags->folder, "Folder of cases")
+      ->type_name(kFolderType)
+      ->required();
   command->add_option("--family", flags->families, "Only these families")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->type_name("NAME");
   command
-      ->add_option("--precision", flags->precision,
-                   "Type of the tensors sent: f32, f64, bf16, f16")
+      ->add_option("--precision", flags->precision, "Type of the tensors sent")
+      ->transform(OneOf(FloatNames()))
       ->capture_default_str();
-  command->add_option("--kernel", flags->kernel, "Kernel by name");
+  command->add_option("--kernel", flags->kernel, "Kernel by name")
+      ->type_name("NAME");
   command->add_flag("--verbose", flags->verbose, "Name every case");
   command->callback([flags, &options] {
     options.run = [flags, &options] { return RunCheck(*flags, options); };

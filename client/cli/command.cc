@@ -1,22 +1,29 @@
 #include "client/cli/command.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/colour.h"
+#include "client/cli/error_line.h"
 #include "client/library/call_status.h"
 #include "engine/core/field_error.h"
 
 namespace attn {
 namespace {
 
-void PrintError(const absl::Status& status) {
-  std::fprintf(stderr, "attn: %s\n", std::string(status.message()).c_str());
+void PrintError(const std::string& message) {
+  const std::string program =
+      Painted("attn:", TextColour::kError, WantsColourOn(STDERR_FILENO));
+  std::fprintf(stderr, "%s %s\n", program.c_str(), OneLine(message).c_str());
 }
 
 }  // namespace
 
-absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
+absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text,
+                                            const std::string& flag) {
   absl::Duration timeout;
   double seconds = 0;
   if (absl::SimpleAtod(text, &seconds)) {
@@ -26,7 +33,7 @@ absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
   }
   // The negation also refuses a NaN.
   if (!(timeout > absl::ZeroDuration())) {
-    return FieldError("--timeout", absl::StrCat("\"", text, "\""),
+    return FieldError(flag, absl::StrCat("\"", text, "\""),
                       "a time > 0: 30s, 500ms, or seconds");
   }
   return timeout;
@@ -46,17 +53,16 @@ absl::StatusOr<AttentionClient> ConnectTo(const GlobalOptions& options) {
 
 ExitCode ReportCallError(const absl::Status& status) {
   if (IsUnreachable(status)) {
-    PrintError(status);
+    PrintError(NameFlags(status));
     return ExitCode::kUnreachable;
   }
-  std::fprintf(stderr, "attn: %s: %s\n",
-               absl::StatusCodeToString(status.code()).c_str(),
-               std::string(status.message()).c_str());
+  PrintError(absl::StrCat(absl::StatusCodeToString(status.code()), ": ",
+                          NameFlags(status), AdviceFor(status)));
   return ExitCode::kServerError;
 }
 
 ExitCode ReportUsageError(const absl::Status& status) {
-  PrintError(status);
+  PrintError(NameFlags(status));
   return ExitCode::kUsage;
 }
 

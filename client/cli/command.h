@@ -20,7 +20,7 @@ enum class ExitCode : int {
   kOk = 0,
   // A check, a comparison or a threshold did not hold.
   kCheckFailed = 1,
-  // The command line or an input file cannot be used.
+  // The command line or a file cannot be used.
   kUsage = 2,
   // The server refused or failed the call.
   kServerError = 3,
@@ -50,14 +50,17 @@ struct GlobalOptions {
   ClientOptions client() const;
 };
 
-// Parses "1.5", "30s", "500ms"; > 0. INVALID_ARGUMENT names the option.
-absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text);
+// Parses "1.5", "30s", "500ms"; > 0. INVALID_ARGUMENT names `flag`.
+absl::StatusOr<absl::Duration> ParseTimeout(
+    const std::string& text, const std::string& flag = "--timeout");
 
 // A client of options.address with options.deadline().
 absl::StatusOr<AttentionClient> ConnectTo(const GlobalOptions& options);
 
-// Prints "attn: <message>" on stderr and gives the exit code for the status: 4
-// for a server that is not there, 3 for what a server said.
+// Prints "attn: <message>" on stderr, one line whatever the message holds, and
+// gives the exit code for the status: 4 for a server that is not there, 3 for
+// what a server said. Options of the library are called by their flags; where
+// there is something to do about it, the line ends in that.
 ExitCode ReportCallError(const absl::Status& status);
 // The same for files and flags: always 2.
 ExitCode ReportUsageError(const absl::Status& status);

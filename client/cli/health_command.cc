@@ -5,6 +5,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "client/cli/colour.h"
 #include "nlohmann/json.hpp"
 
 namespace attn {
@@ -16,7 +17,8 @@ does not answer.
 
 Examples:
   attn health
-  attn --address unix:/run/attn.sock --timeout 1s health)";
+  attn health --service attention.v1.AttentionService
+  attn --address unix:attn.sock --timeout 5s health)";
 
 ExitCode RunHealth(const std::string& service, const GlobalOptions& options) {
   const auto client = ConnectTo(options);
@@ -28,7 +30,8 @@ ExitCode RunHealth(const std::string& service, const GlobalOptions& options) {
                                      {"reason", std::string(status.message())}};
     std::puts(document.dump(2).c_str());
   } else if (status.ok()) {
-    std::printf("%s: SERVING\n", options.address.c_str());
+    std::printf("%s: %s\n", options.address.c_str(),
+                Painted("SERVING", TextColour::kPassed, WantsColour()).c_str());
   }
   return status.ok() ? ExitCode::kOk : ReportCallError(status);
 }
@@ -37,11 +40,13 @@ ExitCode RunHealth(const std::string& service, const GlobalOptions& options) {
 
 void AddHealthCommand(CLI::App& app, GlobalOptions& options) {
   CLI::App* command =
-      app.add_subcommand("health", "Ask whether the server serves");
+      app.add_subcommand("health", "Ask a server whether it serves");
   command->footer(kHealthFooter);
   auto service = std::make_shared<std::string>();
-  command->add_option("--service", *service,
-                      "Service to ask about; default the whole server");
+  command
+      ->add_option("--service", *service,
+                   "Service to ask about; the whole server unless given")
+      ->type_name("NAME");
   command->callback([service, &options] {
     options.run = [service, &options] { return RunHealth(*service, options); };
   });

@@ -1,10 +1,7 @@
 #include "client/cli/heat_map.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "absl/strings/ascii.h"
@@ -17,7 +14,7 @@ namespace {
 constexpr const char* kLevels[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr size_t kLevelCount = sizeof(kLevels) / sizeof(kLevels[0]);
 constexpr char kMasked[] = "·";
-constexpr char kNotANumber[] = "?";
+constexpr char kNotFinite[] = "?";
 constexpr char kGap[] = "   ";
 // Indices of columns are written every so many.
 constexpr size_t kRuler = 5;
@@ -49,18 +46,18 @@ size_t LevelOf(double value, const Scale& scale) {
                   static_cast<size_t>(share * double{kLevelCount}));
 }
 
-std::string Paint(const char* glyph, int colour,
-                  const HeatMapOptions& options) {
+std::string PaintGlyph(const char* glyph, int colour,
+                       const HeatMapOptions& options) {
   if (!options.colour) return glyph;
   return absl::StrCat("\x1b[38;5;", colour, "m", glyph, "\x1b[0m");
 }
 
 std::string Cell(double value, bool visible, const Scale& scale,
                  const HeatMapOptions& options) {
-  if (!visible) return Paint(kMasked, kMaskedColour, options);
-  if (std::isnan(value)) return kNotANumber;
+  if (!visible) return PaintGlyph(kMasked, kMaskedColour, options);
+  if (!std::isfinite(value)) return kNotFinite;
   const size_t level = LevelOf(value, scale);
-  return Paint(kLevels[level], kColours[level], options);
+  return PaintGlyph(kLevels[level], kColours[level], options);
 }
 
 // "0    5    10" over the columns.
@@ -122,6 +119,15 @@ std::string Heading(const std::vector<HeatMapPanel>& panels,
   return text;
 }
 
+bool ShowsNonFinite(const std::vector<HeatMapPanel>& panels) {
+  for (const HeatMapPanel& panel : panels) {
+    for (size_t i = 0; i < panel.values.size(); ++i) {
+      if ((*panel.visible)[i] && !std::isfinite(panel.values[i])) return true;
+    }
+  }
+  return false;
+}
+
 std::string Legend(const std::vector<HeatMapPanel>& panels,
                    const Layout& layout) {
   std::string text;
@@ -136,6 +142,9 @@ std::string Legend(const std::vector<HeatMapPanel>& panels,
                text);
   }
   AppendLine(absl::StrCat(kMasked, " masked"), text);
+  if (ShowsNonFinite(panels)) {
+    AppendLine(absl::StrCat(kNotFinite, " not finite (NaN, inf)"), text);
+  }
   return text;
 }
 
@@ -169,13 +178,6 @@ std::string RenderHeatMap(const std::vector<HeatMapPanel>& panels,
                text);
   }
   return text + Legend(panels, layout);
-}
-
-bool WantsColour() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): read before any thread starts.
-  const char* no_color = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) == 1 &&
-         (no_color == nullptr || no_color[0] == '\0');
 }
 
 }  // namespace attn

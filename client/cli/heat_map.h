@@ -33,7 +33,4 @@ std::string RenderHeatMap(const std::vector<HeatMapPanel>& panels,
                           const std::vector<std::string>& column_labels,
                           const HeatMapOptions& options = {});
 
-// Whether stdout is a terminal and NO_COLOR is not set.
-bool WantsColour();
-
 }  // namespace attn

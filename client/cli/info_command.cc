@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/cli/local_calibration.h"
+#include "client/cli/progress.h"
 #include "client/cli/protobuf_json.h"
 #include "client/cli/text_table.h"
 
@@ -20,7 +22,7 @@ namespace {
 constexpr char kInfoFooter[] = R"(
 Examples:
   attn info
-  attn info --calibrate
+  attn info --calibrate --budget 20ms
   attn --json info)";
 
 struct InfoFlags {
@@ -111,9 +113,15 @@ nlohmann::json CalibrationJson(const std::vector<CalibrationRow>& rows) {
 }
 
 ExitCode RunCalibration(const InfoFlags& flags, const GlobalOptions& options) {
-  const auto budget = ParseTimeout(flags.budget);
+  const auto budget = ParseTimeout(flags.budget, "--budget");
   if (!budget.ok()) return ReportUsageError(budget.status());
-  const auto rows = Calibrate(*budget);
+  std::optional<ProgressBar> bar;
+  const auto rows = Calibrate(
+      *budget, [&bar](int64_t done, int64_t all, const std::string& call) {
+        if (!bar.has_value()) bar.emplace("attn info --calibrate", all);
+        bar->Show(done, call);
+      });
+  bar.reset();
   if (!rows.ok()) return ReportUsageError(rows.status());
   std::fputs(options.json ? (CalibrationJson(*rows).dump(2) + "\n").c_str()
                           : DescribeCalibration(*rows).c_str(),
@@ -143,12 +151,15 @@ void AddInfoCommand(CLI::App& app, GlobalOptions& options) {
       "info", "Describe the server: version, limits, stages, kernels");
   command->footer(kInfoFooter);
   auto flags = std::make_shared<InfoFlags>();
-  command->add_flag("--calibrate", flags->calibrate,
-                    "Ask no server: measure the kernels on this machine, and "
-                    "say where the engine's choice is wrong");
+  CLI::Option* calibrate = command->add_flag(
+      "--calibrate", flags->calibrate,
+      "Ask no server: measure the kernels on this machine, and say where the "
+      "engine's choice is wrong");
   command
       ->add_option("--budget", flags->budget,
                    "Time of each kernel and call of --calibrate")
+      ->type_name("TIME")
+      ->needs(calibrate)
       ->capture_default_str();
   command->callback([flags, &options] {
     options.run = [flags, &options] {

@@ -11,9 +11,12 @@
 #include "client/cli/attend_inputs.h"
 #include "client/cli/attend_report.h"
 #include "client/cli/call_info_flags.h"
+#include "client/cli/choices.h"
+#include "client/cli/colour.h"
 #include "client/cli/inspect_flags.h"
 #include "client/cli/inspect_report.h"
 #include "client/cli/spec_flags.h"
+#include "client/cli/waiting_line.h"
 #include "client/library/inspection.h"
 #include "engine/core/field_error.h"
 
@@ -26,8 +29,10 @@ Examples:
   attn inspect --input qkv.npz --view masked_logits,weights --part 0,3,:16,:16
   attn inspect --input qkv.npz --view weights --tile 64,64 --pool max
   attn inspect --input qkv.npz --sweep 0.5,1,2 --json
-  attn inspect --input qkv.npz --view gradient_weight --d-output do.npy \
+  attn inspect --input qkv.npz --view gradient_weight --d-output d_output.npy \
       --out views.npz)";
+
+constexpr char kViewGroup[] = "Views";
 
 struct InspectCommandFlags {
   InputFlags input;
@@ -43,23 +48,41 @@ struct InspectCommandFlags {
   bool no_heatmap = false;
 };
 
+void AddDrawingFlags(CLI::App& command, InspectCommandFlags& flags) {
+  constexpr char kGroup[] = "Drawing";
+  command
+      .add_option("--tokens", flags.tokens,
+                  "Names of the keys: a JSON list of strings, or one a line")
+      ->type_name(kFileType)
+      ->group(kGroup);
+  command
+      .add_option("--head", flags.head, "Head to draw; the first of the part")
+      ->group(kGroup);
+  command
+      .add_option("--batch", flags.batch,
+                  "Batch entry to draw; the first of the part")
+      ->group(kGroup);
+  command.add_flag("--no-heatmap", flags.no_heatmap, "Draw nothing")
+      ->group(kGroup);
+}
+
 void AddInspectFlags(CLI::App& command, InspectCommandFlags& flags) {
   AddInputFlags(command, flags.input);
   AddSpecFlags(command, flags.spec);
   AddInspectFlags(command, flags.inspect);
-  command.add_option("--d-output", flags.d_output,
-                     "Gradient of a loss with respect to the output, for the "
-                     "view gradient_weight: .npy, .npz or .json");
-  command.add_option("--out", flags.out,
-                     "Write the views: .npy, .npz or .json");
+  command
+      .add_option("--d-output", flags.d_output,
+                  "Gradient of a loss by the output, for the view "
+                  "gradient_weight; or d_output in --input")
+      ->type_name(kFileType)
+      ->group(kViewGroup);
+  command
+      .add_option("--out", flags.out,
+                  "Write the views: .npy, .npz, .safetensors or .json")
+      ->type_name(kFileType)
+      ->group(kViewGroup);
+  AddDrawingFlags(command, flags);
   AddCallInfoFlags(command, flags.info);
-  command.add_option("--tokens", flags.tokens,
-                     "Names of the keys: a JSON list of strings");
-  command.add_option("--head", flags.head,
-                     "Head to draw; the first of the part");
-  command.add_option("--batch", flags.batch,
-                     "Batch entry to draw; the first of the part");
-  command.add_flag("--no-heatmap", flags.no_heatmap, "Draw nothing");
 }
 
 // The cotangent: an array of the --d-output file, or d_output of --input.
@@ -150,6 +173,9 @@ ExitCode RunInspect(const InspectCommandFlags& flags,
   if (!inputs.ok()) return ReportUsageError(inputs.status());
   const auto question = ReadQuestion(flags.inspect);
   if (!question.ok()) return ReportUsageError(question.status());
+  absl::Status writable = CheckOutputFile(
+      flags.out, static_cast<int64_t>(ScoreNames(flags).size()));
+  if (!writable.ok()) return ReportUsageError(writable);
   InspectMessage message;
   const AttendMessage call = inputs->Message();
   static_cast<CallMessage&>(message) = static_cast<const CallMessage&>(call);
@@ -167,7 +193,10 @@ ExitCode RunInspect(const InspectCommandFlags& flags,
   }
   const auto client = ConnectTo(options);
   if (!client.ok()) return ReportUsageError(client.status());
-  const auto result = client->Inspect(message);
+  const auto result = [&] {
+    const WaitingLine waiting("attn inspect");
+    return client->Inspect(message);
+  }();
   if (!result.ok()) return ReportCallError(result.status());
   return PresentScores(flags, options, *inputs, *question, *result);
 }

@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/choices.h"
 #include "client/library/inspection.h"
 #include "engine/core/field_error.h"
 
@@ -24,31 +25,17 @@ constexpr PoolRow kPools[] = {
     {"sum", v1::POOLING_SUM},
 };
 
+constexpr char kViewsGroup[] = "Views";
+
+std::vector<std::string> PoolNames() {
+  std::vector<std::string> names;
+  for (const PoolRow& pool : kPools) names.emplace_back(pool.name);
+  return names;
+}
+
 // Empty text: `to` stays.
 bool ParseIndex(absl::string_view text, int64_t* to) {
   return text.empty() || absl::SimpleAtoi(text, to);
-}
-
-absl::Status ParseRange(absl::string_view text, v1::IndexRange& range) {
-  const absl::Status error =
-      FieldError("--part", absl::StrCat("\"", text, "\""),
-                 "\"begin:end\", an index or \":\"");
-  const size_t colon = text.find(':');
-  int64_t begin = 0;
-  int64_t end = 0;
-  if (colon == absl::string_view::npos) {
-    if (!absl::SimpleAtoi(text, &begin)) return error;
-    range.set_begin(begin);
-    range.set_end(begin + 1);
-    return absl::OkStatus();
-  }
-  const absl::string_view last = text.substr(colon + 1);
-  if (!ParseIndex(text.substr(0, colon), &begin) || !ParseIndex(last, &end)) {
-    return error;
-  }
-  range.set_begin(begin);
-  if (!last.empty()) range.set_end(end);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::InspectTiles> ParseTiles(const InspectFlags& flags) {
@@ -75,23 +62,57 @@ absl::StatusOr<v1::InspectTiles> ParseTiles(const InspectFlags& flags) {
 
 }  // namespace
 
+absl::Status ParseIndexRange(const std::string& text, const std::string& flag,
+                             v1::IndexRange& range) {
+  const absl::Status error = FieldError(flag, absl::StrCat("\"", text, "\""),
+                                        "\"begin:end\", an index or \":\"");
+  const size_t colon = text.find(':');
+  int64_t begin = 0;
+  int64_t end = 0;
+  if (colon == std::string::npos) {
+    if (!absl::SimpleAtoi(text, &begin)) return error;
+    range.set_begin(begin);
+    range.set_end(begin + 1);
+    return absl::OkStatus();
+  }
+  const std::string last = text.substr(colon + 1);
+  if (!ParseIndex(text.substr(0, colon), &begin) || !ParseIndex(last, &end)) {
+    return error;
+  }
+  range.set_begin(begin);
+  if (!last.empty()) range.set_end(end);
+  return absl::OkStatus();
+}
+
 void AddInspectFlags(CLI::App& command, InspectFlags& flags) {
   command
       .add_option("--view", flags.views,
-                  "Views: logits, masked_logits, weights, contribution, "
-                  "gradient_weight; weights if none is named")
-      ->delimiter(',');
-  command.add_option("--part", flags.part,
-                     "Part of the scores: batch,head,query,key, each "
-                     "begin:end, an index or : for all, e.g. 0,3,:64,128:");
-  command.add_option("--tile", flags.tile,
-                     "Pool tiles of queries,keys to one number");
-  command.add_option("--pool", flags.pool, "How: mean, max, min, sum")
-      ->capture_default_str();
+                  "What to look at; weights if none is named")
+      ->delimiter(',')
+      ->transform(OneOf(ViewNames()))
+      ->type_name("NAME")
+      ->group(kViewsGroup);
+  command
+      .add_option("--part", flags.part,
+                  "Part of the scores: batch,head,query,key, each "
+                  "begin:end, an index or : for all, e.g. 0,3,:64,128:")
+      ->type_name("PART")
+      ->group(kViewsGroup);
+  command
+      .add_option("--tile", flags.tile,
+                  "Pool tiles of so many queries and keys to one number")
+      ->type_name("QUERIES,KEYS")
+      ->group(kViewsGroup);
+  command.add_option("--pool", flags.pool, "How --tile pools")
+      ->transform(OneOf(PoolNames()))
+      ->capture_default_str()
+      ->group(kViewsGroup);
   command
       .add_option("--sweep", flags.sweep,
                   "Temperatures to compute the statistics at")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->type_name(kNumberType)
+      ->group(kViewsGroup);
 }
 
 absl::StatusOr<v1::InspectWindow> ParsePart(const std::string& text) {
@@ -106,7 +127,7 @@ absl::StatusOr<v1::InspectWindow> ParsePart(const std::string& text) {
       window.mutable_batch(), window.mutable_head(), window.mutable_query(),
       window.mutable_key()};
   for (size_t i = 0; i < axes.size(); ++i) {
-    absl::Status status = ParseRange(axes[i], *ranges[i]);
+    absl::Status status = ParseIndexRange(axes[i], "--part", *ranges[i]);
     if (!status.ok()) return status;
   }
   return window;

@@ -31,4 +31,8 @@ absl::StatusOr<InspectQuestion> ReadQuestion(const InspectFlags& flags);
 // "0,3,:64,128:192". Ends may be left away from the right: "0,3".
 absl::StatusOr<v1::InspectWindow> ParsePart(const std::string& text);
 
+// One of them. Errors name `flag`.
+absl::Status ParseIndexRange(const std::string& text, const std::string& flag,
+                             v1::IndexRange& range);
+
 }  // namespace attn

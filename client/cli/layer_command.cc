@@ -8,8 +8,10 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "client/cli/choices.h"
 #include "client/cli/protobuf_json.h"
 #include "client/cli/text_table.h"
+#include "client/cli/waiting_line.h"
 #include "client/io/tensor_file.h"
 #include "client/library/layer_client.h"
 #include "engine/core/field_error.h"
@@ -23,9 +25,30 @@ layer's and the tensor's name. A server with --layer-dir keeps them on disk.
 
 Examples:
   attn layer put bahdanau weights.safetensors
-  attn layer put bahdanau v=v.npy w_q=wq.npy w_k=wk.npy
   attn layer list
-  attn layer get bahdanau --output weights.safetensors
+  attn layer get bahdanau --output copy.safetensors
+  attn layer delete bahdanau)";
+
+constexpr char kPutFooter[] = R"(
+FILE.safetensors, .npz and .json are all of a file's tensors by their names;
+NAME=FILE is the only tensor of a file under that name.
+
+Examples:
+  attn layer put bahdanau weights.safetensors
+  attn layer put bahdanau w_q=w_q.npy w_k=w_k.npy --json)";
+
+constexpr char kGetFooter[] = R"(
+Examples:
+  attn layer get bahdanau
+  attn layer get bahdanau --output copy.safetensors --json)";
+
+constexpr char kListFooter[] = R"(
+Examples:
+  attn layer list
+  attn layer list --json)";
+
+constexpr char kDeleteFooter[] = R"(
+Examples:
   attn layer delete bahdanau)";
 
 struct LayerFlags {
@@ -105,7 +128,10 @@ ExitCode RunPut(const LayerFlags& flags, const GlobalOptions& options) {
   }
   const auto client = LayerClientOf(options);
   if (!client.ok()) return ReportUsageError(client.status());
-  const auto layer = client->Put(flags.name, views);
+  const auto layer = [&] {
+    const WaitingLine waiting("attn layer put");
+    return client->Put(flags.name, views);
+  }();
   if (!layer.ok()) return ReportCallError(layer.status());
   PrintLayer(*layer, options);
   return ExitCode::kOk;
@@ -120,7 +146,12 @@ ExitCode RunGet(const LayerFlags& flags, const GlobalOptions& options) {
     PrintLayer(*layer, options);
     return ExitCode::kOk;
   }
-  auto layer = client->Get(flags.name);
+  absl::Status writable = CheckOutputFile(flags.output, 1);
+  if (!writable.ok()) return ReportUsageError(writable);
+  auto layer = [&] {
+    const WaitingLine waiting("attn layer get");
+    return client->Get(flags.name);
+  }();
   if (!layer.ok()) return ReportCallError(layer.status());
   TensorMap tensors;
   for (auto& [name, tensor] : layer->tensors) {
@@ -159,7 +190,29 @@ ExitCode RunDelete(const LayerFlags& flags, const GlobalOptions& options) {
   const auto client = LayerClientOf(options);
   if (!client.ok()) return ReportUsageError(client.status());
   const absl::Status status = client->Delete(flags.name);
-  return status.ok() ? ExitCode::kOk : ReportCallError(status);
+  if (!status.ok()) return ReportCallError(status);
+  if (options.json) {
+    const nlohmann::json document = {{"name", flags.name}, {"deleted", true}};
+    std::puts(document.dump(2).c_str());
+  } else {
+    std::printf("%s: deleted\n", flags.name.c_str());
+  }
+  return ExitCode::kOk;
+}
+
+// A command below `layer`.
+CLI::App* AddLayerPart(CLI::App& layer, const char* name, const char* summary,
+                       const char* footer) {
+  CLI::App* part = layer.add_subcommand(name, summary);
+  part->footer(footer);
+  part->fallthrough();
+  return part;
+}
+
+void AddName(CLI::App& part, LayerFlags& flags) {
+  part.add_option("name", flags.name, "The layer")
+      ->type_name("NAME")
+      ->required();
 }
 
 }  // namespace
@@ -171,30 +224,34 @@ void AddLayerCommand(CLI::App& app, GlobalOptions& options) {
   command->fallthrough();
   command->require_subcommand(1);
   auto flags = std::make_shared<LayerFlags>();
-  CLI::App* put = command->add_subcommand("put", "Make or replace a layer");
-  put->add_option("name", flags->name, "The layer")->required();
-  put->add_option("tensors", flags->sources,
-                  "FILE.safetensors, .npz or .json, or NAME=FILE.npy")
+  CLI::App* put =
+      AddLayerPart(*command, "put", "Make or replace a layer", kPutFooter);
+  AddName(*put, *flags);
+  put->add_option("tensors", flags->sources, "FILE or NAME=FILE")
+      ->type_name(kNamedFileType)
       ->required();
   put->callback([flags, &options] {
     options.run = [flags, &options] { return RunPut(*flags, options); };
   });
-  CLI::App* get = command->add_subcommand("get", "Describe or fetch a layer");
-  get->add_option("name", flags->name, "The layer")->required();
+  CLI::App* get =
+      AddLayerPart(*command, "get", "Describe or fetch a layer", kGetFooter);
+  AddName(*get, *flags);
   get->add_option("--output", flags->output,
-                  "Write the tensors here: .safetensors, .npz, .json, .npy");
+                  "Write the tensors: .safetensors, .npz, .json or .npy")
+      ->type_name(kFileType);
   get->callback([flags, &options] {
     options.run = [flags, &options] { return RunGet(*flags, options); };
   });
-  command->add_subcommand("list", "List the layers")->callback([&options] {
-    options.run = [&options] { return RunList(options); };
-  });
-  CLI::App* remove = command->add_subcommand("delete", "Forget a layer");
-  remove->add_option("name", flags->name, "The layer")->required();
+  AddLayerPart(*command, "list", "List the layers of the server", kListFooter)
+      ->callback([&options] {
+        options.run = [&options] { return RunList(options); };
+      });
+  CLI::App* remove =
+      AddLayerPart(*command, "delete", "Forget a layer", kDeleteFooter);
+  AddName(*remove, *flags);
   remove->callback([flags, &options] {
     options.run = [flags, &options] { return RunDelete(*flags, options); };
   });
-  for (CLI::App* sub : command->get_subcommands({})) sub->fallthrough();
 }
 
 }  // namespace attn

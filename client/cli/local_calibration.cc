@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <utility>
 
 #include "client/library/host_tensor.h"
@@ -136,7 +137,10 @@ double CalibrationRow::Loss() const {
   return absl::FDivDuration(times.at(chosen), times.at(Fastest()));
 }
 
-absl::StatusOr<std::vector<CalibrationRow>> Calibrate(absl::Duration budget) {
+absl::StatusOr<std::vector<CalibrationRow>> Calibrate(
+    absl::Duration budget, const CalibrationWatch& watch) {
+  constexpr auto kAll =
+      static_cast<int64_t>(std::size(kCandidates) * std::size(kDTypes));
   Engine engine({.workers = 1});
   std::vector<CalibrationRow> rows;
   for (const Candidate& candidate : kCandidates) {
@@ -145,6 +149,9 @@ absl::StatusOr<std::vector<CalibrationRow>> Calibrate(absl::Duration budget) {
       profile.shape = ParseCallShape(candidate.shape).value();
       profile.dtype = dtype;
       profile.causal = candidate.causal;
+      if (watch) {
+        watch(static_cast<int64_t>(rows.size()), kAll, profile.ToString());
+      }
       auto row = Measure(engine, profile, budget);
       if (!row.ok()) return row.status();
       rows.push_back(*std::move(row));

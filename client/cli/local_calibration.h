@@ -1,6 +1,8 @@
 // The kernels of this machine against each other: is the engine's choice right?
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,9 +28,15 @@ struct CalibrationRow {
 // A choice that loses less is right: so much do times differ between runs.
 inline constexpr double kToleratedLoss = 1.05;
 
+// How many of all calls are done, and which is next.
+using CalibrationWatch =
+    std::function<void(int64_t done, int64_t all, const std::string& call)>;
+
 // Computes calls of every kind that the engine chooses by, `budget` of time for
 // each kernel and call, on one thread, all but by the reference. Blocks.
-absl::StatusOr<std::vector<CalibrationRow>> Calibrate(absl::Duration budget);
+// Calls `watch`, if there is one, before each call.
+absl::StatusOr<std::vector<CalibrationRow>> Calibrate(
+    absl::Duration budget, const CalibrationWatch& watch = nullptr);
 
 // What the engine calls machines such as this one.
 std::string LocalCpuClass();

@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "client/cli/attend_inputs.h"
+#include "client/cli/choices.h"
 #include "client/cli/protobuf_json.h"
 #include "client/cli/spec_flags.h"
 #include "client/cli/text_table.h"
@@ -128,9 +129,14 @@ void AddPlanCommand(CLI::App& app, GlobalOptions& options) {
   command
       ->add_option("--shape", flags->shape,
                    "B,Hq,Hkv,Sq,Sk,D[,Dv] instead of files")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->excludes(command->get_option("--input"))
+      ->group("Input");
   command->add_option("--want", flags->want, "Outputs, as for attend")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->transform(OneOf(OutputNames()))
+      ->type_name("NAME")
+      ->group("Output");
   command->callback([flags, &options] {
     options.run = [flags, &options] { return RunPlan(*flags, options); };
   });

@@ -3,26 +3,26 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/choices.h"
 #include "client/io/file.h"
+#include "client/library/spec_json.h"
 #include "engine/core/field_error.h"
-#include "google/protobuf/util/json_util.h"
-#include "proto/codec/spec_codec.h"
 
 namespace attn {
 namespace {
 
 constexpr int64_t kMaxSpecBytes = 16 << 20;
+constexpr char kSpecGroup[] = "Spec";
 constexpr char kScoreGroup[] = "Score";
 constexpr char kMaskGroup[] = "Masks";
 
 // An option whose value may be left out: "--causal", "--causal=top_left".
 CLI::Option* AddOptionalValue(CLI::App& command, const std::string& name,
                               std::optional<std::string>& value,
-                              const std::string& help) {
+                              const char* type, const std::string& help) {
   return command
       .add_option_function<std::vector<std::string>>(
           name,
@@ -30,7 +30,8 @@ CLI::Option* AddOptionalValue(CLI::App& command, const std::string& name,
             value = given.empty() ? "" : given[0];
           },
           help)
-      ->expected(0, 1);
+      ->expected(0, 1)
+      ->type_name(type);
 }
 
 absl::StatusOr<std::vector<double>> ParseNumbers(const std::string& text,
@@ -51,18 +52,7 @@ absl::StatusOr<std::vector<double>> ParseNumbers(const std::string& text,
 absl::StatusOr<AttentionSpec> ReadSpecFile(const std::string& path) {
   const auto text = ReadFile(path, kMaxSpecBytes);
   if (!text.ok()) return text.status();
-  v1::AttentionSpec message;
-  const auto parsed =
-      google::protobuf::util::JsonStringToMessage(*text, &message);
-  if (!parsed.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": not an attention.v1.AttentionSpec: ",
-        std::string(parsed.message().data(), parsed.message().size())));
-  }
-  auto spec = DecodeSpec(message);
-  if (spec.ok()) return spec;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": ", spec.status().message()));
+  return ParseSpecJson(*text, path);
 }
 
 absl::StatusOr<std::optional<int64_t>> ParseDistance(absl::string_view text) {
@@ -151,42 +141,61 @@ void AddLengthFlags(CLI::App& command, SpecFlags& flags) {
 }  // namespace
 
 void AddSpecFlags(CLI::App& command, SpecFlags& flags) {
-  command.add_option("--spec", flags.spec_file,
-                     "AttentionSpec as protobuf JSON; flags below are added");
+  command
+      .add_option("--spec", flags.spec_file,
+                  "AttentionSpec as protobuf JSON; what flags say is added")
+      ->type_name(kFileType)
+      ->group(kSpecGroup);
   AddStageFlags(command, flags.stages);
   command
       .add_option("--scale", flags.scale, "Multiplies q.k; default 1/sqrt(d_k)")
+      ->type_name(kNumberType)
       ->group(kScoreGroup);
   command.add_option("--softcap", flags.softcap, "c * tanh(logits / c)")
+      ->type_name(kNumberType)
       ->group(kScoreGroup);
   command
       .add_option("--temperature", flags.temperatures,
                   "Divides the logits: one, or one for each head")
       ->delimiter(',')
+      ->type_name(kNumberType)
       ->group(kScoreGroup);
-  AddOptionalValue(command, "--causal", flags.causal,
-                   "Causal mask [=top_left|bottom_right]")
+  AddOptionalValue(command, "--causal", flags.causal, "top_left|bottom_right",
+                   "Keys up to the query's own position; where it stands must "
+                   "be said if there are not as many queries as keys")
       ->group(kMaskGroup);
   command
       .add_option("--window", flags.window,
-                  "Window L,R[,top_left|bottom_right]; \"none\" is open")
+                  "Keys within inclusive distances; none is open")
+      ->type_name("L,R[,top_left|bottom_right]")
       ->group(kMaskGroup);
-  AddOptionalValue(command, "--alibi", flags.alibi,
-                   "ALiBi [=slopes, one for each head]")
+  AddOptionalValue(command, "--alibi", flags.alibi, "SLOPE,...",
+                   "ALiBi; published slopes, or one for each head")
       ->group(kScoreGroup);
   command.add_option("--bias", flags.bias_files, "Dense bias from a file")
+      ->type_name(kFileType)
       ->group(kScoreGroup);
   command
       .add_option("--mask", flags.mask_files,
                   "Dense mask from a file; true = may attend")
+      ->type_name(kFileType)
       ->group(kMaskGroup);
-  command.add_option("--tensor", flags.tensor_files,
-                     "Tensor for the --spec file's inputs, in order");
+  command
+      .add_option("--tensor", flags.tensor_files,
+                  "Tensor for the --spec file's inputs, in order")
+      ->type_name(kFileType)
+      ->group(kSpecGroup);
   AddLengthFlags(command, flags);
-  command.add_option("--output-dtype", flags.output_dtype,
-                     "f32, f16, bf16 or f64; default as q");
-  command.add_option("--kernel", flags.kernel,
-                     "Kernel by name; default the plan's choice");
+  command
+      .add_option("--output-dtype", flags.output_dtype,
+                  "Type of the outputs; default as q")
+      ->transform(OneOf(FloatNames()))
+      ->group(kSpecGroup);
+  command
+      .add_option("--kernel", flags.kernel,
+                  "Kernel by name; default the plan's choice")
+      ->type_name("NAME")
+      ->group(kSpecGroup);
 }
 
 absl::StatusOr<SpecRequest> ReadSpec(const SpecFlags& flags,
@@ -224,17 +233,6 @@ absl::StatusOr<SpecRequest> ReadSpec(const SpecFlags& flags,
     request.output_dtype = *dtype;
   }
   return request;
-}
-
-absl::StatusOr<DType> ParseFloatDType(const std::string& name,
-                                      const std::string& flag) {
-  constexpr DType kFloats[] = {DType::kF32, DType::kF16, DType::kBF16,
-                               DType::kF64};
-  for (const DType dtype : kFloats) {
-    if (absl::AsciiStrToUpper(name) == Name(dtype)) return dtype;
-  }
-  return FieldError(flag, absl::StrCat("\"", name, "\""),
-                    "f32, f16, bf16 or f64");
 }
 
 absl::StatusOr<Alignment> ParseAlignment(const std::string& name,

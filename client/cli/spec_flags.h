@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/cli/stage_flags.h"
 #include "client/io/tensor_file.h"
+#include "client/library/float_dtype.h"
 #include "client/library/host_tensor.h"
 #include "proto/codec/attend_codec.h"
 
@@ -55,9 +56,6 @@ struct SpecRequest {
 absl::StatusOr<SpecRequest> ReadSpec(const SpecFlags& flags,
                                      const ReadOptions& options);
 
-// "f32", "bf16", "F16", "f64". INVALID_ARGUMENT names `flag`.
-absl::StatusOr<DType> ParseFloatDType(const std::string& name,
-                                      const std::string& flag);
 // "top_left", "bottom_right", "" for kUnspecified.
 absl::StatusOr<Alignment> ParseAlignment(const std::string& name,
                                          const std::string& flag);

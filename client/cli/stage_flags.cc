@@ -276,10 +276,9 @@ constexpr FlagRow kFlags[] = {
      "dot, cosine, distance (squared_l2, l1 or l2); bilinear, additive, concat "
      "and trilinear take tensors: --spec",
      ApplyScore},
-    {"--rope", "Score", "LAYOUT[:BASE]",
-     "Rotary positions: interleaved or half_split", ApplyRope},
-    {"--qk-norm", "Score", "KIND", "Normalise rows of q and k: l2 or rms",
-     ApplyQkNorm},
+    {"--rope", "Score", "interleaved|half_split[:BASE]", "Rotary positions",
+     ApplyRope},
+    {"--qk-norm", "Score", "l2|rms", "Normalise rows of q and k", ApplyQkNorm},
     {"--top-k", "Weights", "K", "Keep the K largest logits of a row",
      ApplyTopK},
     {"--top-p", "Weights", "P", "Keep the fewest keys whose weights sum to P",

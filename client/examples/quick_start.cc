@@ -9,6 +9,7 @@
 int main(int argc, char** argv) {
   const std::string address = argc > 1 ? argv[1] : "127.0.0.1:8001";
   const auto client = attn::AttentionClient::Connect({.address = address});
+  if (!client.ok()) return std::cerr << client.status() << "\n", 1;
   // [batch, heads, tokens, features]
   const attn::Shape shape{1, 1, 3, 2};
   const auto q = attn::HostTensor::From<float>(shape, {1, 0, 0, 1, 1, 1});

@@ -1,8 +1,11 @@
 #include "client/io/file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <system_error>
 
@@ -10,6 +13,8 @@
 
 namespace attn {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr size_t kFirstRead = 64 << 10;
 
@@ -57,6 +62,25 @@ absl::Status WriteFile(const std::string& path, absl::string_view bytes) {
   const bool written =
       std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
   if (std::fclose(file.release()) != 0 || !written) return Failed(path, errno);
+  return absl::OkStatus();
+}
+
+absl::Status CheckWritable(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return Failed(path, EISDIR);
+  if (access(path.c_str(), W_OK) == 0) return absl::OkStatus();
+  if (errno != ENOENT) return Failed(path, errno);
+  const fs::path folder = fs::path(path).parent_path();
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) {
+    return Failed(path, errno);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckReadable(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return Failed(path, EISDIR);
+  if (access(path.c_str(), R_OK) != 0) return Failed(path, errno);
   return absl::OkStatus();
 }
 

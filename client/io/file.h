@@ -14,4 +14,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      int64_t max_bytes);
 absl::Status WriteFile(const std::string& path, absl::string_view bytes);
 
+// Whether there is a file that may be written, or a folder for it. A disk may
+// be full all the same.
+absl::Status CheckWritable(const std::string& path);
+// Whether there is a file that may be read, and that is no folder.
+absl::Status CheckReadable(const std::string& path);
+
 }  // namespace attn

@@ -48,17 +48,16 @@ absl::StatusOr<Shape> ReadShape(const json& tensor, DType dtype) {
   return Shape::Create(dims, SizeOf(dtype), "shape");
 }
 
-// Appends the numbers of flat or nested arrays.
-absl::Status Flatten(const json& data, std::vector<double>& values, int depth) {
+// Appends the elements of flat or nested arrays.
+absl::Status Flatten(const json& data, std::vector<const json*>& elements,
+                     int depth) {
   if (!data.is_array()) {
-    const auto value = NumberFromJson(data);
-    if (!value.ok()) return value.status();
-    values.push_back(*value);
+    elements.push_back(&data);
     return absl::OkStatus();
   }
   if (depth == 0) return FieldError("data", "deep nesting", "a flat array");
   for (const json& element : data) {
-    absl::Status status = Flatten(element, values, depth - 1);
+    absl::Status status = Flatten(element, elements, depth - 1);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -88,6 +87,30 @@ bool Fits(DType dtype, double value) {
   }
 }
 
+absl::Status SetElement(const json& element, int64_t index,
+                        HostTensor& tensor) {
+  const auto bad = [&] {
+    return FieldError("data", element.dump(),
+                      absl::StrCat("a value of ", Name(tensor.dtype())));
+  };
+  // A double does not hold every one of them.
+  if (tensor.dtype() == DType::kI64 && element.is_number_integer()) {
+    if (element.is_number_unsigned() &&
+        element.get<uint64_t>() >
+            uint64_t{std::numeric_limits<int64_t>::max()}) {
+      return bad();
+    }
+    tensor.values<int64_t>()[static_cast<size_t>(index)] =
+        element.get<int64_t>();
+    return absl::OkStatus();
+  }
+  const auto value = NumberFromJson(element);
+  if (!value.ok()) return value.status();
+  if (!Fits(tensor.dtype(), *value)) return bad();
+  tensor.Set(index, *value);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<double> NumberFromJson(const json& json) {
@@ -115,21 +138,18 @@ absl::StatusOr<HostTensor> TensorFromJson(const json& json) {
   if (!dtype.ok()) return dtype.status();
   const auto shape = ReadShape(json, *dtype);
   if (!shape.ok()) return shape.status();
-  std::vector<double> values;
-  absl::Status status = Flatten(json["data"], values, kMaxRank);
+  std::vector<const nlohmann::json*> elements;
+  absl::Status status = Flatten(json["data"], elements, kMaxRank);
   if (!status.ok()) return status;
-  if (static_cast<int64_t>(values.size()) != shape->element_count()) {
+  if (static_cast<int64_t>(elements.size()) != shape->element_count()) {
     return FieldError(
-        "data", absl::StrCat(values.size(), " elements"),
+        "data", absl::StrCat(elements.size(), " elements"),
         absl::StrCat(shape->element_count(), " for shape ", shape->ToString()));
   }
   HostTensor tensor(*dtype, *shape);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!Fits(*dtype, values[i])) {
-      return FieldError("data", absl::StrCat(values[i]),
-                        absl::StrCat("a value of ", Name(*dtype)));
-    }
-    tensor.Set(static_cast<int64_t>(i), values[i]);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    status = SetElement(*elements[i], static_cast<int64_t>(i), tensor);
+    if (!status.ok()) return status;
   }
   return tensor;
 }
@@ -138,6 +158,10 @@ json TensorToJson(const HostTensor& tensor) {
   const bool integral = !IsFloat(tensor.dtype());
   json data = json::array();
   for (int64_t i = 0; i < tensor.element_count(); ++i) {
+    if (tensor.dtype() == DType::kI64) {
+      data.push_back(tensor.values<int64_t>()[static_cast<size_t>(i)]);
+      continue;
+    }
     const double value = tensor.At(i);
     if (tensor.dtype() == DType::kBool) {
       data.push_back(value != 0);

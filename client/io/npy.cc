@@ -42,7 +42,8 @@ absl::StatusOr<DType> DTypeOfDescr(const std::string& descr,
   return absl::InvalidArgumentError(absl::StrCat(
       "element type '", absl::CHexEscape(descr),
       "' is not read; expected <f2, <f4, <f8, <i4, <i8, |i1, |b1 or <V2",
-      descr == "<u2" ? " (<u2 only where it is said to hold bfloat16)" : ""));
+      descr == "<u2" ? " (<u2 only where it is said to hold bfloat16)"
+                     : "; in numpy a.astype('<f4') converts it"));
 }
 
 const char* DescrOf(DType dtype) {
@@ -58,7 +59,9 @@ absl::Status Split(absl::string_view bytes, absl::string_view& header,
   const auto bad = [](absl::string_view what) {
     return absl::InvalidArgumentError(what);
   };
-  if (bytes.substr(0, kMagic.size()) != kMagic) return bad("not a .npy file");
+  if (bytes.substr(0, kMagic.size()) != kMagic) {
+    return bad("not a .npy file, as numpy.save makes them");
+  }
   if (bytes.size() < kPreludeBytes) return bad("ends within its header");
   const int version = static_cast<unsigned char>(bytes[kMagic.size()]);
   if (version < 1 || version > 3) {
@@ -112,9 +115,10 @@ absl::StatusOr<HostTensor> Parse(absl::string_view bytes,
   const size_t expected =
       static_cast<size_t>(shape->element_count()) * SizeOf(*dtype);
   if (elements.size() != expected) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(elements.size(), " bytes of elements; shape ",
-                     shape->ToString(), " needs ", expected));
+    return absl::InvalidArgumentError(absl::StrCat(
+        elements.size(), " bytes of elements; shape ", shape->ToString(),
+        " needs ", expected,
+        elements.size() < expected ? ": the file is cut short" : ""));
   }
   HostTensor tensor = Load(*dtype, *shape, header->fortran_order, elements);
   const auto* data = reinterpret_cast<const unsigned char*>(tensor.data());

@@ -2,7 +2,9 @@
 
 #include <zip.h>
 
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "client/io/file.h"
 #include "client/io/npy.h"
 
 namespace attn {
@@ -120,8 +123,13 @@ absl::Status AddMember(zip_t* archive, zip_uint64_t index, uint64_t& budget,
 
 absl::StatusOr<TensorMap> ReadNpz(const std::string& path,
                                   const ReadOptions& options) {
+  if (absl::Status status = CheckReadable(path); !status.ok()) return status;
   auto archive = Open(path, ZIP_RDONLY | ZIP_CHECKCONS);
-  if (!archive.ok()) return archive.status();
+  if (!archive.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(archive.status().message(),
+                     "; expected a whole .npz file as numpy.savez makes them"));
+  }
   const zip_int64_t members = zip_get_num_entries(archive->get(), 0);
   if (members > kMaxMembers) {
     return Bad(path, absl::StrCat(members, " members; at most ", kMaxMembers,
@@ -138,11 +146,23 @@ absl::StatusOr<TensorMap> ReadNpz(const std::string& path,
 }
 
 absl::Status WriteNpz(const std::string& path, const TensorMap& tensors) {
+  if (absl::Status status = CheckWritable(path); !status.ok()) return status;
+  // libzip writes beside the file and puts that in its place.
+  std::error_code error;
+  if (std::filesystem::exists(path, error) &&
+      !std::filesystem::is_regular_file(path, error)) {
+    return Bad(path, "a .npz file is written to regular files only");
+  }
   auto archive = Open(path, ZIP_CREATE | ZIP_TRUNCATE);
   if (!archive.ok()) return archive.status();
   std::vector<std::string> kept;  // libzip reads the buffers when it closes.
   kept.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) {
+    // libzip would take it for the end of the name.
+    if (name.find('\0') != std::string::npos) {
+      return Bad(path, absl::StrCat("\"", absl::CHexEscape(name),
+                                    "\" cannot be the name of a member"));
+    }
     const std::string& bytes = kept.emplace_back(SerializeNpy(tensor));
     zip_source_t* source =
         zip_source_buffer(archive->get(), bytes.data(), bytes.size(), 0);

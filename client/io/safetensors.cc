@@ -11,6 +11,9 @@
 namespace attn {
 namespace {
 
+// What the format keeps for words about the file.
+constexpr absl::string_view kMetadataName = "__metadata__";
+
 absl::Status Invalid(const std::string& path, const absl::Status& why) {
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": ", std::string(why.message())));
@@ -51,6 +54,10 @@ absl::Status WriteSafetensors(const std::string& path,
                               const TensorMap& tensors) {
   SafetensorsHeader header;
   for (const auto& [name, tensor] : tensors) {
+    if (name == kMetadataName) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": no tensor can have the name \"", name, "\""));
+    }
     header.entries.push_back({name, tensor.dtype(), tensor.shape()});
   }
   std::string bytes = WriteSafetensorsHeader(header);

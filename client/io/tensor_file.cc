@@ -34,11 +34,15 @@ absl::StatusOr<TensorMap> ReadJsonFile(const std::string& path,
   return ParseJsonTensors(*text, path, options);
 }
 
+absl::Status HoldsOne(const std::string& path, int64_t count) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": a .npy file holds one tensor, not ", count,
+                   "; write .npz, .safetensors or .json"));
+}
+
 absl::Status WriteNpyFile(const std::string& path, const TensorMap& tensors) {
   if (tensors.size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": a .npy file holds one tensor, not ",
-                     tensors.size(), "; write .npz or .json"));
+    return HoldsOne(path, static_cast<int64_t>(tensors.size()));
   }
   return WriteFile(path, SerializeNpy(tensors.begin()->second));
 }
@@ -98,6 +102,16 @@ absl::Status WriteTensors(const std::string& path, const TensorMap& tensors) {
   const auto format = FormatOf(path);
   if (!format.ok()) return format.status();
   return (*format)->write(path, tensors);
+}
+
+absl::Status CheckOutputFile(const std::string& path, int64_t count) {
+  if (path.empty()) return absl::OkStatus();
+  const auto format = FormatOf(path);
+  if (!format.ok()) return format.status();
+  if (count != 1 && (*format)->write == WriteNpyFile) {
+    return HoldsOne(path, count);
+  }
+  return CheckWritable(path);
 }
 
 }  // namespace attn

@@ -35,4 +35,9 @@ absl::StatusOr<HostTensor> ReadTensor(const std::string& path,
 // .npy takes exactly one tensor.
 absl::Status WriteTensors(const std::string& path, const TensorMap& tensors);
 
+// Before the work whose result is to be written: whether `count` tensors could
+// be written to `path` as far as can be seen without writing. "" is no file,
+// and fine.
+absl::Status CheckOutputFile(const std::string& path, int64_t count);
+
 }  // namespace attn

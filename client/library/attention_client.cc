@@ -66,14 +66,19 @@ absl::StatusOr<AttentionClient> AttentionClient::Connect(
       RawChannel::Create({.address = options.address,
                           .max_response_bytes = options.max_response_bytes,
                           .keepalive = options.keepalive,
-                          .security = options.security});
+                          .security = options.security,
+                          .retry = options.retry});
   if (!channel.ok()) return channel.status();
   return AttentionClient(*std::move(channel), options);
 }
 
-RawCallOptions AttentionClient::ToRaw(const CallOptions& options) const {
+// Every call of this service but a stream may be made twice: it computes, and
+// keeps nothing.
+RawCallOptions AttentionClient::ToRaw(const CallOptions& options,
+                                      Repeat repeat) const {
   return {.deadline = options.deadline > absl::ZeroDuration() ? options.deadline
-                                                              : deadline_};
+                                                              : deadline_,
+          .repeat = repeat};
 }
 
 absl::StatusOr<grpc::ByteBuffer> AttentionClient::CallBorrowing(
@@ -185,23 +190,22 @@ absl::StatusOr<InspectResult> AttentionClient::Inspect(
 
 absl::StatusOr<v1::PlanResponse> AttentionClient::Plan(
     const AttendMessage& message, const CallOptions& options) const {
-  auto request = Serialize(EncodePlanRequest(message));
-  return Parse<v1::PlanResponse>(
-      channel_.Call(kPlanMethod, std::move(request), ToRaw(options)));
+  return Parse<v1::PlanResponse>(channel_.Call(
+      kPlanMethod, Serialize(EncodePlanRequest(message)), ToRaw(options)));
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> AttentionClient::GetServerInfo(
     const CallOptions& options) const {
-  auto request = Serialize(v1::GetServerInfoRequest());
   return Parse<v1::GetServerInfoResponse>(
-      channel_.Call(kGetServerInfoMethod, std::move(request), ToRaw(options)));
+      channel_.Call(kGetServerInfoMethod, Serialize(v1::GetServerInfoRequest()),
+                    ToRaw(options)));
 }
 
 absl::Status AttentionClient::Health(const std::string& service,
                                      const CallOptions& options) const {
   grpc::Slice slice(EncodeHealthRequest(service));
   auto response = channel_.Call(kHealthCheckMethod, grpc::ByteBuffer(&slice, 1),
-                                ToRaw(options));
+                                ToRaw(options, Repeat::kNever));
   if (!response.ok()) return response.status();
   const auto state = DecodeHealthResponse(Flatten(*response));
   if (!state.ok()) return state.status();

@@ -22,6 +22,7 @@
 #include "client/library/client_security.h"
 #include "client/library/known_limits.h"
 #include "client/library/raw_call.h"
+#include "client/library/retry_policy.h"
 #include "proto/codec/attend_codec.h"
 #include "proto/codec/backward_codec.h"
 #include "proto/codec/inspect_codec.h"
@@ -40,17 +41,24 @@ struct ClientOptions {
   absl::Duration keepalive = absl::Seconds(30);
   // TLS and tokens; by default neither.
   ClientSecurity security{};
+  // When calls that failed are made again. {.max_attempts = 1}: never.
+  RetryPolicy retry{};
 };
 
 struct CallOptions {
-  // From now; zero: the client's.
+  // From now, for all attempts together; zero: the client's.
   absl::Duration deadline;
 };
 
 // Errors keep the server's code and words; FieldOf(status) names the field that
 // an INVALID_ARGUMENT is about. UNAVAILABLE: no server answers at the address,
 // or it is draining; try again or elsewhere. DEADLINE_EXCEEDED: the call's time
-// was up. RESOURCE_EXHAUSTED: the server is full; try again later.
+// was up. RESOURCE_EXHAUSTED: the server is full; try again later, if
+// RetryDelayOf(status) says so.
+//
+// Every method but Health is made again by itself where that may help, within
+// its deadline; what fails nevertheless comes back as the last attempt ended. A
+// call that goes over a stream is made once.
 //
 // Copies share the connection. Thread-safe.
 class AttentionClient {
@@ -75,7 +83,7 @@ class AttentionClient {
 
   // As Attend, without waiting. The tensors are copied before this returns.
   // `done` is called exactly once, on a thread of the library's, and must not
-  // block.
+  // block. Keep this client, or a copy, until then.
   using AttendCallback = std::function<void(absl::StatusOr<AttendResult>)>;
   void AttendAsync(const AttendMessage& message, const CallOptions& options,
                    AttendCallback done) const;
@@ -104,7 +112,7 @@ class AttentionClient {
       const CallOptions& options = {}) const;
 
   // OK if the server (service "") says SERVING; UNAVAILABLE if it says it is
-  // not, or does not answer.
+  // not, or does not answer now: it is asked once.
   absl::Status Health(const std::string& service = "",
                       const CallOptions& options = {}) const;
 
@@ -123,7 +131,8 @@ class AttentionClient {
   StreamOptions StreamOptionsFor(const v1::Limits& limits,
                                  const CallOptions& options) const;
 
-  RawCallOptions ToRaw(const CallOptions& options) const;
+  RawCallOptions ToRaw(const CallOptions& options,
+                       Repeat repeat = Repeat::kAlways) const;
   // Sends chunks that borrow, and waits until the transport has let go of them.
   absl::StatusOr<grpc::ByteBuffer> CallBorrowing(
       const char* method, std::vector<WireChunk> chunks,

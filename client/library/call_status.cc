@@ -32,6 +32,12 @@ constexpr const char* kHandshakeWords[] = {
     "is not in peer certificate",
 };
 
+// How it words something that speaks, but not HTTP/2 as gRPC does.
+constexpr const char* kForeignWords[] = {
+    "Failed parsing HTTP/2",
+    "Trying to connect an http1.x server",
+};
+
 // How a server ends a connection that it does not understand, or whose
 // certificate it misses.
 constexpr const char* kHungUpWords[] = {
@@ -91,13 +97,21 @@ absl::Status FromCallStatus(const grpc::Status& status,
         "this client and the server at ", address, " do not agree on TLS (",
         said, "); look at tls_ca, tls_cert and tls_server_name"));
   }
-  if (!SaysOneOf(kUnreachableWords, said)) return FromGrpcStatus(status);
-  absl::Status unreachable = absl::UnavailableError(absl::StrCat(
-      "no server answers at ", address, " (", said,
-      "); start attn-server there, or name another address",
-      SaysOneOf(kHungUpWords, said) ? "; or only one side speaks TLS, or a "
-                                      "client certificate is asked for"
-                                    : ""));
+  const bool foreign = SaysOneOf(kForeignWords, said);
+  if (!foreign && !SaysOneOf(kUnreachableWords, said)) {
+    return FromGrpcStatus(status);
+  }
+  absl::Status unreachable = absl::UnavailableError(
+      foreign
+          ? absl::StrCat("no gRPC server answers at ", address, " (", said,
+                         "); is that the port of something else, as of the "
+                         "metrics?")
+          : absl::StrCat("no server answers at ", address, " (", said,
+                         "); start attn-server there, or name another address",
+                         SaysOneOf(kHungUpWords, said)
+                             ? "; or only one side speaks TLS, or a client "
+                               "certificate is asked for"
+                             : ""));
   unreachable.SetPayload(kUnreachablePayload, absl::Cord());
   return unreachable;
 }

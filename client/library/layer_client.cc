@@ -1,8 +1,10 @@
 #include "client/library/layer_client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "engine/core/field_error.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 
@@ -32,7 +34,8 @@ absl::StatusOr<LayerClient> LayerClient::Connect(const ClientOptions& options) {
       RawChannel::Create({.address = options.address,
                           .max_response_bytes = options.max_response_bytes,
                           .keepalive = options.keepalive,
-                          .security = options.security});
+                          .security = options.security,
+                          .retry = options.retry});
   if (!channel.ok()) return channel.status();
   return LayerClient(*std::move(channel), options.deadline);
 }
@@ -41,8 +44,9 @@ absl::StatusOr<v1::LayerInfo> LayerClient::Put(
     const std::string& name, const std::vector<NamedView>& tensors,
     const CallOptions& options) const {
   v1::PutLayerResponse response;
-  absl::Status status = Call(
-      kPut, OwnChunks(EncodePutLayerRequest(name, tensors)), options, response);
+  absl::Status status =
+      Call(kPut, OwnChunks(EncodePutLayerRequest(name, tensors)),
+           Repeat::kIfRefused, options, response);
   if (!status.ok()) return status;
   return std::move(*response.mutable_layer());
 }
@@ -50,8 +54,8 @@ absl::StatusOr<v1::LayerInfo> LayerClient::Put(
 absl::StatusOr<FetchedLayer> LayerClient::Get(
     const std::string& name, const CallOptions& options) const {
   v1::GetLayerResponse response;
-  absl::Status status =
-      Call(kGet, Serialize(GetRequest(name, false)), options, response);
+  absl::Status status = Call(kGet, Serialize(GetRequest(name, false)),
+                             Repeat::kAlways, options, response);
   if (!status.ok()) return status;
   FetchedLayer layer;
   layer.info = std::move(*response.mutable_layer());
@@ -69,19 +73,26 @@ absl::StatusOr<FetchedLayer> LayerClient::Get(
 absl::StatusOr<v1::LayerInfo> LayerClient::Describe(
     const std::string& name, const CallOptions& options) const {
   v1::GetLayerResponse response;
-  absl::Status status =
-      Call(kGet, Serialize(GetRequest(name, true)), options, response);
+  absl::Status status = Call(kGet, Serialize(GetRequest(name, true)),
+                             Repeat::kAlways, options, response);
   if (!status.ok()) return status;
   return std::move(*response.mutable_layer());
 }
 
 absl::StatusOr<std::vector<v1::LayerInfo>> LayerClient::List(
     const CallOptions& options) const {
+  // One deadline for all pages.
+  const absl::Time end =
+      absl::Now() +
+      (options.deadline > absl::ZeroDuration() ? options.deadline : deadline_);
   std::vector<v1::LayerInfo> layers;
   v1::ListLayersRequest request;
   while (true) {
     v1::ListLayersResponse response;
-    absl::Status status = Call(kList, Serialize(request), options, response);
+    const CallOptions rest{
+        .deadline = std::max(end - absl::Now(), absl::Nanoseconds(1))};
+    absl::Status status =
+        Call(kList, Serialize(request), Repeat::kAlways, rest, response);
     if (!status.ok()) return status;
     for (v1::LayerInfo& layer : *response.mutable_layers()) {
       layers.push_back(std::move(layer));
@@ -96,16 +107,19 @@ absl::Status LayerClient::Delete(const std::string& name,
   v1::DeleteLayerRequest request;
   request.set_name(name);
   v1::DeleteLayerResponse response;
-  return Call(kDelete, Serialize(request), options, response);
+  return Call(kDelete, Serialize(request), Repeat::kIfRefused, options,
+              response);
 }
 
-absl::Status LayerClient::Call(const char* method, grpc::ByteBuffer request,
+absl::Status LayerClient::Call(const char* method,
+                               const grpc::ByteBuffer& request, Repeat repeat,
                                const CallOptions& options,
                                google::protobuf::MessageLite& response) const {
   RawCallOptions raw;
+  raw.repeat = repeat;
   raw.deadline =
       options.deadline > absl::ZeroDuration() ? options.deadline : deadline_;
-  auto bytes = channel_.Call(method, std::move(request), raw);
+  auto bytes = channel_.Call(method, request, raw);
   if (!bytes.ok()) return bytes.status();
   if (bytes->Length() == 0) return absl::OkStatus();
   grpc::ProtoBufferReader reader(&*bytes);

@@ -24,7 +24,11 @@ struct FetchedLayer {
   std::map<std::string, HostTensor> tensors;
 };
 
-// Errors as those of AttentionClient; NOT_FOUND: no layer of that name.
+// Errors as those of AttentionClient; NOT_FOUND: no layer of that name. What
+// reads is tried again as there. Put and Delete are only where the server says
+// that it did nothing: tried again after a lost answer, they could undo what
+// another client did meanwhile.
+//
 // Copies share the connection. Thread-safe.
 class LayerClient {
  public:
@@ -42,7 +46,8 @@ class LayerClient {
   // As Get, without the tensors.
   absl::StatusOr<v1::LayerInfo> Describe(const std::string& name,
                                          const CallOptions& options = {}) const;
-  // Every layer, in the order of their names; as many calls as there are pages.
+  // Every layer, in the order of their names; as many calls as there are pages,
+  // all within the one deadline.
   absl::StatusOr<std::vector<v1::LayerInfo>> List(
       const CallOptions& options = {}) const;
   absl::Status Delete(const std::string& name,
@@ -53,8 +58,8 @@ class LayerClient {
       : channel_(std::move(channel)), deadline_(deadline) {}
 
   // A call of one message.
-  absl::Status Call(const char* method, grpc::ByteBuffer request,
-                    const CallOptions& options,
+  absl::Status Call(const char* method, const grpc::ByteBuffer& request,
+                    Repeat repeat, const CallOptions& options,
                     google::protobuf::MessageLite& response) const;
 
   RawChannel channel_;

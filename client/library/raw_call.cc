@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "client/library/async_call.h"
+#include "client/library/call_retries.h"
 #include "client/library/call_status.h"
 #include "engine/core/field_error.h"
 #include "grpcpp/create_channel.h"
@@ -19,6 +21,11 @@ namespace attn {
 namespace {
 
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(10);
+// Waits between attempts to connect, of which the last repeats. With gRPC's
+// own, 1 s to 2 min, a call would be made again before anyone has looked
+// whether the server is back.
+constexpr absl::Duration kFirstReconnect = absl::Milliseconds(100);
+constexpr absl::Duration kLastReconnect = absl::Seconds(5);
 // Longer deadlines are cut to this: every call has one.
 constexpr absl::Duration kLongestDeadline = absl::Hours(24);
 // Below this a copy is cheaper than a counted reference.
@@ -26,8 +33,8 @@ constexpr size_t kSmallPayload = 16 << 10;
 // How often a finished call looks whether its borrowed slices are free.
 constexpr std::chrono::milliseconds kReleasePoll(5);
 
-std::chrono::system_clock::time_point DeadlineOf(absl::Duration from_now) {
-  return absl::ToChronoTime(absl::Now() + std::min(from_now, kLongestDeadline));
+absl::Time EndOf(const RawCallOptions& options) {
+  return absl::Now() + std::min(options.deadline, kLongestDeadline);
 }
 
 absl::Status CheckAddress(const std::string& address) {
@@ -60,6 +67,10 @@ grpc::ChannelArguments ArgumentsFor(const ChannelOptions& options) {
                    static_cast<int>(kKeepaliveTimeout / absl::Milliseconds(1)));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(kFirstReconnect / absl::Milliseconds(1)));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(kLastReconnect / absl::Milliseconds(1)));
   if (options.connection != 0) {
     arguments.SetInt("attn.connection", options.connection);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -67,13 +78,11 @@ grpc::ChannelArguments ArgumentsFor(const ChannelOptions& options) {
   return arguments;
 }
 
-using Stub = grpc::GenericStub;
-
 // Channels with the same arguments share a connection; `use` makes a
 // difference.
-std::shared_ptr<Stub> MakeStub(const ChannelOptions& options,
-                               const ChannelSecurity& security,
-                               const char* use) {
+std::shared_ptr<grpc::GenericStub> MakeStub(const ChannelOptions& options,
+                                            const ChannelSecurity& security,
+                                            const char* use) {
   grpc::ChannelArguments arguments = ArgumentsFor(options);
   arguments.SetString("attn.use", use);
   if (!options.security.tls_server_name.empty()) {
@@ -81,18 +90,9 @@ std::shared_ptr<Stub> MakeStub(const ChannelOptions& options,
   }
   // A proxy that the environment names would carry it off the machine.
   if (security.plain_token) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return std::make_shared<Stub>(grpc::CreateCustomChannel(
+  return std::make_shared<grpc::GenericStub>(grpc::CreateCustomChannel(
       options.address, security.credentials, arguments));
 }
-
-// What a callback call needs to live until it is done.
-struct AsyncCall {
-  // Holds the channel too.
-  std::optional<grpc::ClientContext> context{std::in_place};
-  grpc::ByteBuffer request;
-  grpc::ByteBuffer response;
-  RawCallback done;
-};
 
 void ReleaseOne(void* counter) {
   static_cast<std::atomic<int>*>(counter)->fetch_sub(1,
@@ -143,40 +143,67 @@ absl::StatusOr<RawChannel> RawChannel::Create(const ChannelOptions& options) {
     return FieldError("keepalive", absl::FormatDuration(options.keepalive),
                       "10s or more, or servers close the connection");
   }
+  if (absl::Status status = CheckRetryPolicy(options.retry); !status.ok()) {
+    return status;
+  }
   auto security = OpenSecurity(options.security, options.address);
   if (!security.ok()) return security.status();
-  auto small = MakeStub(options, *security, "small");
-  auto large = MakeStub(options, *security, "large");
-  return RawChannel(options.address, std::move(security->authorization),
-                    std::move(small), std::move(large));
+  auto state = std::make_shared<ChannelState>(options.retry);
+  state->address = options.address;
+  state->authorization = std::move(security->authorization);
+  state->small = MakeStub(options, *security, "small");
+  state->large = MakeStub(options, *security, "large");
+  return RawChannel(std::move(state));
+}
+
+grpc::GenericStub& RawChannel::StubFor(const grpc::ByteBuffer& request) const {
+  return request.Length() < kLargeRequestBytes ? *state_->small
+                                               : *state_->large;
 }
 
 void RawChannel::Authorize(grpc::ClientContext& context) const {
-  if (authorization_.empty()) return;
-  context.AddMetadata("authorization", authorization_);
+  state_->Authorize(context);
+}
+
+// The call is gone when this returns: one that failed before the transport took
+// its message keeps the message for as long as it lives.
+grpc::Status RawChannel::TryOnce(const char* method,
+                                 const grpc::ByteBuffer& request,
+                                 absl::Time end, grpc::CompletionQueue& queue,
+                                 grpc::ByteBuffer& response) const {
+  grpc::Status status;
+  void* tag = nullptr;
+  bool ok = false;
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(end));
+  Authorize(context);
+  auto call =
+      StubFor(request).PrepareUnaryCall(&context, method, request, &queue);
+  call->StartCall();
+  call->Finish(&response, &status, &queue);
+  queue.Next(&tag, &ok);
+  return status;
 }
 
 absl::StatusOr<grpc::ByteBuffer> RawChannel::Call(
     const char* method, grpc::ByteBuffer request,
     const RawCallOptions& options) const {
+  const absl::Time end = EndOf(options);
+  CallRetries retries(state_->retry, options.repeat, end, state_->throttle);
   grpc::CompletionQueue queue;
   grpc::ByteBuffer response;
-  grpc::Status status;
   void* tag = nullptr;
   bool ok = false;
-  {
-    grpc::ClientContext context;
-    context.set_deadline(DeadlineOf(options.deadline));
-    Authorize(context);
-    auto call =
-        StubFor(request).PrepareUnaryCall(&context, method, request, &queue);
-    call->StartCall();
-    call->Finish(&response, &status, &queue);
-    queue.Next(&tag, &ok);
-    request.Clear();
-    // The call goes here: one that failed before the transport took its
-    // message keeps the message for as long as it lives.
+  absl::Status status;
+  while (true) {
+    status = FromCallStatus(TryOnce(method, request, end, queue, response),
+                            address());
+    const auto wait = retries.WaitAfter(status, absl::Now());
+    if (!wait.has_value()) break;
+    queue.AsyncNext(&tag, &ok, absl::ToChronoTime(absl::Now() + *wait));
+    response.Clear();
   }
+  request.Clear();
   // A call that failed early may still be half written. Going on with the
   // queue lets the transport make progress meanwhile.
   while (options.borrowed_slices != nullptr &&
@@ -186,34 +213,27 @@ absl::StatusOr<grpc::ByteBuffer> RawChannel::Call(
   queue.Shutdown();
   while (queue.Next(&tag, &ok)) {
   }
-  if (!status.ok()) return FromCallStatus(status, address_);
+  if (!status.ok()) return status;
   return response;
 }
 
 void RawChannel::CallAsync(const char* method, const grpc::ByteBuffer& request,
                            const RawCallOptions& options,
                            RawCallback done) const {
-  auto call = std::make_shared<AsyncCall>();
-  call->context->set_deadline(DeadlineOf(options.deadline));
-  Authorize(*call->context);
-  call->request = request;
-  call->done = std::move(done);
-  StubFor(request).UnaryCall(
-      &*call->context, method, grpc::StubOptions(), &call->request,
-      &call->response, [call, address = address_](const grpc::Status& status) {
-        // The caller may let go of the channel as soon as it hears. If the
-        // context then were the last to hold it, on this thread of gRPC's, gRPC
-        // 1.51 would end its threads from one of them and crash.
-        call->context.reset();
-        call->done(FromCallStatus(status, address), call->response);
-      });
+  AsyncCall::Start(state_,
+                   {.stub = StubFor(request),
+                    .method = method,
+                    .bytes = request,
+                    .end = EndOf(options),
+                    .repeat = options.repeat},
+                   std::move(done));
 }
 
 void RawChannel::PrepareStream(const char* method, grpc::ClientContext& context,
                                StreamReactor* reactor) const {
   Authorize(context);
-  large_->PrepareBidiStreamingCall(&context, method, grpc::StubOptions(),
-                                   reactor);
+  state_->large->PrepareBidiStreamingCall(&context, method, grpc::StubOptions(),
+                                          reactor);
 }
 
 grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
@@ -223,6 +243,7 @@ grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& message) {
 
 grpc::ByteBuffer OwnChunks(std::vector<WireChunk> chunks) {
   std::vector<grpc::Slice> slices;
+  slices.reserve(chunks.size());
   for (WireChunk& chunk : chunks) {
     slices.push_back(OwnedSlice(std::move(chunk)));
   }
@@ -232,6 +253,7 @@ grpc::ByteBuffer OwnChunks(std::vector<WireChunk> chunks) {
 grpc::ByteBuffer BorrowChunks(std::vector<WireChunk> chunks,
                               std::atomic<int>& borrowed) {
   std::vector<grpc::Slice> slices;
+  slices.reserve(chunks.size());
   for (WireChunk& chunk : chunks) {
     slices.push_back(chunk.borrowed_size >= kSmallPayload
                          ? BorrowedSlice(chunk, borrowed)

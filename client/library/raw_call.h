@@ -18,9 +18,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/library/channel_state.h"
 #include "client/library/client_security.h"
+#include "client/library/retry_policy.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/client_callback.h"
 #include "proto/codec/attend_codec.h"
@@ -53,12 +54,16 @@ struct ChannelOptions {
   // options. Give different numbers to get connections of their own.
   int connection = 0;
   ClientSecurity security{};
+  // Of calls that may be made again: RawCallOptions::repeat.
+  RetryPolicy retry{};
 };
 
 // How one call is made.
 struct RawCallOptions {
-  // From now.
+  // From now, for all attempts together; 24 h at most.
   absl::Duration deadline = absl::Seconds(60);
+  // Whether the call may be made again if it fails.
+  Repeat repeat = Repeat::kNever;
   // Slices of the request that refer to the caller's memory: Call() returns
   // only when the transport has let go of all of them. Null: there are none.
   const std::atomic<int>* borrowed_slices = nullptr;
@@ -80,13 +85,14 @@ class RawChannel {
   // not wait for the server.
   static absl::StatusOr<RawChannel> Create(const ChannelOptions& options);
 
-  // Sends, waits for the answer, returns it.
+  // Sends, waits for the answer, returns it. Between attempts it waits too.
   absl::StatusOr<grpc::ByteBuffer> Call(const char* method,
                                         grpc::ByteBuffer request,
                                         const RawCallOptions& options) const;
 
   // Returns at once; `done` is called exactly once, on a thread of gRPC's, and
-  // must not block. The slices of `request` are kept until then.
+  // must not block. The slices of `request` are kept until then; keep this
+  // channel, or a copy, and `method` as long.
   void CallAsync(const char* method, const grpc::ByteBuffer& request,
                  const RawCallOptions& options, RawCallback done) const;
 
@@ -99,26 +105,19 @@ class RawChannel {
   void PrepareStream(const char* method, grpc::ClientContext& context,
                      StreamReactor* reactor) const;
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return state_->address; }
 
  private:
-  using Stub = grpc::GenericStub;
+  explicit RawChannel(std::shared_ptr<ChannelState> state)
+      : state_(std::move(state)) {}
 
-  RawChannel(std::string address, std::string authorization,
-             std::shared_ptr<Stub> small, std::shared_ptr<Stub> large)
-      : address_(std::move(address)),
-        authorization_(std::move(authorization)),
-        small_(std::move(small)),
-        large_(std::move(large)) {}
+  grpc::GenericStub& StubFor(const grpc::ByteBuffer& request) const;
+  // One attempt of Call().
+  grpc::Status TryOnce(const char* method, const grpc::ByteBuffer& request,
+                       absl::Time end, grpc::CompletionQueue& queue,
+                       grpc::ByteBuffer& response) const;
 
-  Stub& StubFor(const grpc::ByteBuffer& request) const {
-    return request.Length() < kLargeRequestBytes ? *small_ : *large_;
-  }
-
-  std::string address_;
-  std::string authorization_;
-  std::shared_ptr<Stub> small_;
-  std::shared_ptr<Stub> large_;
+  std::shared_ptr<ChannelState> state_;
 };
 
 // The bytes of a message without tensors.

@@ -13,6 +13,13 @@ constexpr size_t kMostWaiting = 16;
 
 }  // namespace
 
+void Verification::Merge(const Verification& other) {
+  if (mismatches == 0) first_mismatch = other.first_mismatch;
+  verified += other.verified;
+  mismatches += other.mismatches;
+  skipped += other.skipped;
+}
+
 AnswerVerifier::AnswerVerifier(std::vector<HostTensor> expected)
     : expected_(std::move(expected)), thread_([this] { Work(); }) {}
 
@@ -38,7 +45,7 @@ void AnswerVerifier::Offer(size_t payload, const grpc::ByteBuffer& response) {
 Verification AnswerVerifier::Finish() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return samples_.empty() && !busy_; });
-  return counts_;
+  return std::exchange(counts_, {});
 }
 
 void AnswerVerifier::Work() {

@@ -21,7 +21,9 @@ struct Verification {
   // Samples that came while too many were waiting.
   int64_t skipped = 0;
   // What was wrong with the first mismatch.
-  std::string first_mismatch;
+  std::string first_mismatch{};
+
+  void Merge(const Verification& other);
 };
 
 // Thread-safe.
@@ -35,7 +37,7 @@ class AnswerVerifier {
 
   // Queues the answer to a call of that payload. Never blocks.
   void Offer(size_t payload, const grpc::ByteBuffer& response);
-  // Waits for the queue to empty and gives the counts.
+  // Waits for the queue to empty and gives the counts since the last Finish().
   Verification Finish();
 
  private:

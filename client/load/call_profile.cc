@@ -10,21 +10,25 @@
 namespace attn {
 
 AttentionSpec CallProfile::Spec() const {
-  AttentionSpec spec;
+  AttentionSpec spec = stages;
   if (causal) {
-    spec.masks = {CausalMask{shape.q_length == shape.kv_length
-                                 ? Alignment::kUnspecified
-                                 : Alignment::kBottomRight}};
+    spec.masks.emplace_back(CausalMask{shape.q_length == shape.kv_length
+                                           ? Alignment::kUnspecified
+                                           : Alignment::kBottomRight});
   }
   return spec;
 }
 
 std::string CallProfile::ToString() const {
   std::string text =
-      absl::StrCat(shape.batch, ",", shape.q_heads, ",", shape.kv_heads, ",",
-                   shape.q_length, ",", shape.kv_length, ",", shape.k_dim);
+      absl::StrCat(kind == CallKind::kInspect ? "inspect " : "", shape.batch,
+                   ",", shape.q_heads, ",", shape.kv_heads, ",", shape.q_length,
+                   ",", shape.kv_length, ",", shape.k_dim);
   if (shape.v_dim != shape.k_dim) absl::StrAppend(&text, ",", shape.v_dim);
   absl::StrAppend(&text, " ", Name(dtype), causal ? " causal" : "");
+  if (!(stages == AttentionSpec())) absl::StrAppend(&text, " with a spec");
+  if (priority == v1::PRIORITY_HIGH) absl::StrAppend(&text, " high priority");
+  if (priority == v1::PRIORITY_LOW) absl::StrAppend(&text, " low priority");
   return text;
 }
 

@@ -8,8 +8,16 @@
 #include "engine/core/attention_args.h"
 #include "engine/core/attention_spec.h"
 #include "engine/core/dtype.h"
+#include "proto/codec/inspect_codec.h"
+#include "proto/codec/schema.h"
 
 namespace attn {
+
+enum class CallKind {
+  kAttend,
+  // Looks inside; its answers are not verified.
+  kInspect,
+};
 
 // A value; thread-compatible.
 struct CallProfile {
@@ -19,9 +27,16 @@ struct CallProfile {
   bool causal = false;
   // Of the tensors' values.
   uint64_t seed = 0;
+  // To which `causal` adds its mask. Without inputs.
+  AttentionSpec stages{};
+  CallKind kind = CallKind::kAttend;
+  v1::Priority priority = v1::PRIORITY_NORMAL;
+  // Of kInspect.
+  InspectQuestion question{};
 
   AttentionSpec Spec() const;
-  // "1,4,4,16,16,32 F32 causal"; d_v only where it differs from d_k.
+  // "1,4,4,16,16,32 F32 causal", "inspect 1,8,8,64,64,64 F32"; d_v only where
+  // it differs from d_k.
   std::string ToString() const;
 };
 

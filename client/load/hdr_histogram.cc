@@ -6,54 +6,53 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "absl/strings/str_cat.h"
+
 namespace attn {
 namespace {
 
-// Three digits need 2 * 10^3 sub-buckets in the widest half of a bucket: the
-// next power of two.
-constexpr int kSubBucketBits = 11;
-constexpr int64_t kSubBuckets = int64_t{1} << kSubBucketBits;
-constexpr int64_t kHalf = kSubBuckets / 2;
-
-// Bucket 0 takes the values below kSubBuckets, bucket b those with b more bits.
-int BucketOf(int64_t value) {
-  const int bits =
+// Bucket 0 takes the values below 2^bits, bucket b those with b more bits.
+int BucketOf(int64_t value, int bits) {
+  const int width =
       static_cast<int>(std::bit_width(static_cast<uint64_t>(value)));
-  return std::max(0, bits - kSubBucketBits);
+  return std::max(0, width - bits);
 }
+
+int64_t HalfOf(int bits) { return int64_t{1} << (bits - 1); }
 
 // The lower half of every bucket but the first repeats the bucket below it, so
 // only the upper halves are stored.
-size_t IndexOf(int64_t value) {
-  const int bucket = BucketOf(value);
-  return static_cast<size_t>(bucket * kHalf + (value >> bucket));
+size_t IndexOf(int64_t value, int bits) {
+  const int bucket = BucketOf(value, bits);
+  return static_cast<size_t>(bucket * HalfOf(bits) + (value >> bucket));
 }
 
-int BucketAt(size_t index) {
+int BucketAt(size_t index, int bits) {
   const auto i = static_cast<int64_t>(index);
-  return i < kSubBuckets ? 0 : static_cast<int>(i / kHalf) - 1;
+  return i < 2 * HalfOf(bits) ? 0 : static_cast<int>(i / HalfOf(bits)) - 1;
 }
 
-int64_t LowestAt(size_t index) {
-  const int bucket = BucketAt(index);
-  return (static_cast<int64_t>(index) - bucket * kHalf) << bucket;
+int64_t LowestAt(size_t index, int bits) {
+  const int bucket = BucketAt(index, bits);
+  return (static_cast<int64_t>(index) - bucket * HalfOf(bits)) << bucket;
 }
 
-int64_t HighestAt(size_t index) {
-  return LowestAt(index) + (int64_t{1} << BucketAt(index)) - 1;
+int64_t HighestAt(size_t index, int bits) {
+  return LowestAt(index, bits) + (int64_t{1} << BucketAt(index, bits)) - 1;
 }
 
 }  // namespace
 
-HdrHistogram::HdrHistogram(int64_t highest)
+HdrHistogram::HdrHistogram(int64_t highest, int bits)
     : highest_(std::max<int64_t>(2, highest)),
-      counts_(IndexOf(highest_) + 1, 0) {}
+      bits_(bits),
+      counts_(IndexOf(highest_, bits_) + 1, 0) {}
 
 void HdrHistogram::Record(int64_t value, int64_t times) {
   if (times <= 0) return;
   if (value > highest_) clipped_ += times;
   value = std::clamp<int64_t>(value, 0, highest_);
-  counts_[IndexOf(value)] += times;
+  counts_[IndexOf(value, bits_)] += times;
   min_ = count_ == 0 ? value : std::min(min_, value);
   max_ = std::max(max_, value);
   count_ += times;
@@ -61,7 +60,7 @@ void HdrHistogram::Record(int64_t value, int64_t times) {
 }
 
 void HdrHistogram::Merge(const HdrHistogram& other) {
-  if (other.highest_ != highest_) {
+  if (other.highest_ != highest_ || other.bits_ != bits_) {
     std::fputs("HdrHistogram::Merge: ranges differ\n", stderr);
     std::abort();
   }
@@ -83,9 +82,9 @@ int64_t HdrHistogram::ValueAtPercentile(double percentile) const {
   const auto rank =
       std::clamp<int64_t>(static_cast<int64_t>(std::ceil(exact)), 1, count_);
   int64_t seen = 0;
-  for (size_t i = IndexOf(min_); i < counts_.size(); ++i) {
+  for (size_t i = IndexOf(min_, bits_); i < counts_.size(); ++i) {
     seen += counts_[i];
-    if (seen >= rank) return std::min(HighestAt(i), max_);
+    if (seen >= rank) return std::min(HighestAt(i, bits_), max_);
   }
   return max_;
 }
@@ -98,10 +97,46 @@ std::vector<HdrHistogram::Bucket> HdrHistogram::NonEmptyBuckets() const {
   std::vector<Bucket> buckets;
   for (size_t i = 0; i < counts_.size(); ++i) {
     if (counts_[i] == 0) continue;
-    buckets.push_back(
-        {.lowest = LowestAt(i), .highest = HighestAt(i), .count = counts_[i]});
+    buckets.push_back({.lowest = LowestAt(i, bits_),
+                       .highest = HighestAt(i, bits_),
+                       .count = counts_[i]});
   }
   return buckets;
+}
+
+absl::StatusOr<HdrHistogram> HdrHistogram::From(const Contents& contents) {
+  HdrHistogram made;
+  if (contents.buckets.empty()) return made;
+  int64_t next = 0;
+  for (const Bucket& bucket : contents.buckets) {
+    const bool fits = bucket.lowest >= next && bucket.lowest <= made.highest_ &&
+                      bucket.count > 0 && bucket.count <= kOneHour;
+    const size_t index = fits ? IndexOf(bucket.lowest, made.bits_) : 0;
+    if (!fits || LowestAt(index, made.bits_) != bucket.lowest) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("no histogram has a bucket from ", bucket.lowest,
+                       " with ", bucket.count, " values here"));
+    }
+    made.counts_[index] = bucket.count;
+    made.count_ += bucket.count;
+    next = HighestAt(index, made.bits_) + 1;
+  }
+  const auto in_bucket = [&made](int64_t value, const Bucket& bucket) {
+    return value >= bucket.lowest && value <= made.highest_ &&
+           IndexOf(value, made.bits_) == IndexOf(bucket.lowest, made.bits_);
+  };
+  if (!in_bucket(contents.min, contents.buckets.front()) ||
+      !in_bucket(contents.max, contents.buckets.back()) ||
+      contents.min > contents.max || !(contents.sum >= 0) ||
+      contents.clipped < 0 || contents.clipped > made.count_) {
+    return absl::InvalidArgumentError(
+        "a histogram's min, max, sum or clipped do not fit its buckets");
+  }
+  made.min_ = contents.min;
+  made.max_ = contents.max;
+  made.sum_ = contents.sum;
+  made.clipped_ = contents.clipped;
+  return made;
 }
 
 }  // namespace attn

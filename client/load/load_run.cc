@@ -4,6 +4,9 @@
 #include <mutex>
 #include <utility>
 
+#include "client/load/load_mix.h"
+#include "client/load/load_timeline.h"
+
 namespace attn {
 namespace {
 
@@ -16,7 +19,7 @@ constexpr int64_t kLongWait = 1'000'000'000;
 
 // One request of the run.
 struct Ticket {
-  int64_t sequence = 0;
+  LoadRequest request;
   int64_t intended = 0;
   int64_t sent = 0;
   bool measured = false;
@@ -30,10 +33,12 @@ class LoadRun {
       : options_(options),
         call_(call),
         timer_(timer),
+        mix_(options.weights, options.seed),
         start_(timer.Now()),
         window_start_(start_ + absl::ToInt64Nanoseconds(options.warmup)),
-        window_end_(window_start_ +
-                    absl::ToInt64Nanoseconds(options.duration)) {}
+        window_end_(window_start_ + absl::ToInt64Nanoseconds(options.duration)),
+        timeline_(window_end_ - window_start_),
+        tallies_(mix_.size()) {}
 
   LoadResult Run() {
     if (options_.open()) {
@@ -42,9 +47,31 @@ class LoadRun {
       KeepCallersBusy();
     }
     WaitForAnswers();
-    result_.window_seconds =
-        static_cast<double>(window_end_ - window_start_) / kNanosPerSecond;
+    result_.window_seconds = Seconds(window_end_ - window_start_);
+    result_.timeline = timeline_.Points();
+    const std::lock_guard<std::mutex> lock(mutex_);  // from Progress()
+    for (const CallTally& tally : tallies_) result_.Merge(tally);
+    if (tallies_.size() > 1) result_.classes = std::move(tallies_);
     return std::move(result_);
+  }
+
+  // What LoadMonitor shows.
+  LoadProgress Progress() {
+    const int64_t now = timer_.Now();
+    LoadProgress progress;
+    progress.warming_up = now < window_start_;
+    progress.seconds_left = Seconds(std::max<int64_t>(0, window_end_ - now));
+    progress.window_seconds =
+        Seconds(std::clamp(now, window_start_, window_end_) - window_start_);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    progress.in_flight = in_flight_;
+    progress.p99 = timeline_.total().ValueAtPercentile(99);
+    for (const CallTally& tally : tallies_) {
+      progress.offered += tally.offered;
+      progress.answered += tally.answered;
+      progress.errors += tally.error_count();
+    }
+    return progress;
   }
 
  private:
@@ -85,11 +112,16 @@ class LoadRun {
     EndWindow();
   }
 
+  static double Seconds(int64_t nanos) {
+    return static_cast<double>(nanos) / kNanosPerSecond;
+  }
+
   Ticket TicketFor(int64_t sequence, int64_t intended) const {
-    return {.sequence = sequence,
-            .intended = intended,
-            .sent = 0,
-            .measured = intended >= window_start_};
+    return {
+        .request = {.sequence = sequence, .call_class = mix_.ClassOf(sequence)},
+        .intended = intended,
+        .sent = 0,
+        .measured = intended >= window_start_};
   }
 
   // With mutex_ held.
@@ -102,8 +134,24 @@ class LoadRun {
   // With mutex_ held: from here on the ticket counts.
   void Admit(const Ticket& ticket) {
     ++in_flight_;
-    ++(ticket.measured ? result_.offered : result_.warmup_requests);
-    if (ticket.measured) ++result_.sent;
+    if (!ticket.measured) {
+      ++result_.warmup_requests;
+      return;
+    }
+    CallTally& tally = TallyOf(ticket);
+    ++tally.offered;
+    ++tally.sent;
+  }
+
+  // With mutex_ held.
+  CallTally& TallyOf(const Ticket& ticket) {
+    return tallies_[ticket.request.call_class];
+  }
+
+  // With mutex_ held.
+  void RecordLatency(const Ticket& ticket, int64_t now) {
+    TallyOf(ticket).latency.Record(now - ticket.intended);
+    timeline_.Record(ticket.intended - window_start_, now - ticket.intended);
   }
 
   void StartWindow() {
@@ -115,9 +163,7 @@ class LoadRun {
 
   void EndWindow() { result_.cpu_seconds += CpuSeconds(); }
 
-  double CpuSeconds() const {
-    return static_cast<double>(timer_.CpuTime()) / kNanosPerSecond;
-  }
+  double CpuSeconds() const { return Seconds(timer_.CpuTime()); }
 
   void SleepUntil(int64_t time) {
     while (timer_.Now() < time) timer_.WaitUntil(time);
@@ -134,7 +180,7 @@ class LoadRun {
         const std::lock_guard<std::mutex> lock(mutex_);
         wake_on_answer_ = in_flight_ >= options_.max_in_flight;
         if (!wake_on_answer_) {
-          if (waited && ticket.measured) ++result_.held_back;
+          if (waited && ticket.measured) ++TallyOf(ticket).held_back;
           Admit(ticket);
           return true;
         }
@@ -148,15 +194,15 @@ class LoadRun {
   void GiveUp(const Ticket& ticket) {
     if (!ticket.measured) return;
     const std::lock_guard<std::mutex> lock(mutex_);
-    ++result_.offered;
-    ++result_.unsent;
-    result_.latency.Record(timer_.Now() - ticket.intended);
+    ++TallyOf(ticket).offered;
+    ++TallyOf(ticket).unsent;
+    RecordLatency(ticket, timer_.Now());
   }
 
   void Send(Ticket ticket) {
     ticket.sent = timer_.Now();
     if (!options_.open()) ticket.intended = ticket.sent;
-    call_(ticket.sequence, [this, ticket](const CallOutcome& outcome) {
+    call_(ticket.request, [this, ticket](const CallOutcome& outcome) {
       Finish(ticket, outcome);
     });
   }
@@ -179,22 +225,33 @@ class LoadRun {
   // With mutex_ held.
   void Record(const Ticket& ticket, const CallOutcome& outcome, int64_t now) {
     if (options_.open()) result_.slip.Record(ticket.sent - ticket.intended);
+    CallTally& tally = TallyOf(ticket);
     const bool answered = outcome.code == absl::StatusCode::kOk;
     if (answered || outcome.code == absl::StatusCode::kDeadlineExceeded) {
-      result_.latency.Record(now - ticket.intended);
-      result_.service.Record(now - ticket.sent);
+      RecordLatency(ticket, now);
+      tally.service.Record(now - ticket.sent);
     }
     if (!answered) {
-      ++result_.errors[outcome.code];
+      RecordError(ticket, outcome);
       return;
     }
-    if (result_.answered++ == 0) first_answer_ = now;
-    if (now - first_answer_ <= window_end_ - window_start_) {
-      ++result_.answered_in_time;
+    ++tally.answered;
+    if (!first_answer_.has_value()) first_answer_ = now;
+    if (now - *first_answer_ <= window_end_ - window_start_) {
+      ++tally.answered_in_time;
     }
     if (!outcome.server.has_value()) return;
-    result_.server_queue.Record(outcome.server->queue_ns);
-    result_.server_compute.Record(outcome.server->compute_ns);
+    tally.server_queue.Record(outcome.server->queue_ns);
+    tally.server_compute.Record(outcome.server->compute_ns);
+  }
+
+  // With mutex_ held.
+  void RecordError(const Ticket& ticket, const CallOutcome& outcome) {
+    CallTally& tally = TallyOf(ticket);
+    timeline_.CountError(ticket.intended - window_start_);
+    if (tally.errors[outcome.code]++ == 0) {
+      tally.first_errors[outcome.code] = outcome.message;
+    }
   }
 
   void WaitForAnswers() {
@@ -211,6 +268,7 @@ class LoadRun {
   const LoadOptions& options_;
   const LoadCall& call_;
   LoadTimer& timer_;
+  const LoadMix mix_;
   const int64_t start_;
   const int64_t window_start_;
   const int64_t window_end_;
@@ -218,17 +276,25 @@ class LoadRun {
 
   std::mutex mutex_;
   LoadResult result_;
+  LoadTimeline timeline_;
+  // One for each class; the total is made of them when all is over.
+  std::vector<CallTally> tallies_;
   int64_t in_flight_ = 0;
   int64_t next_of_callers_ = 0;
-  int64_t first_answer_ = 0;
+  std::optional<int64_t> first_answer_;
   bool wake_on_answer_ = false;
 };
 
 }  // namespace
 
 LoadResult RunLoad(const LoadOptions& options, const LoadCall& call,
-                   LoadTimer& timer) {
-  return LoadRun(options, call, timer).Run();
+                   LoadTimer& timer, LoadMonitor* monitor) {
+  LoadRun run(options, call, timer);
+  if (monitor == nullptr) return run.Run();
+  monitor->Begin([&run] { return run.Progress(); });
+  LoadResult result = run.Run();
+  monitor->End();
+  return result;
 }
 
 }  // namespace attn

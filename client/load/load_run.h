@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/load/arrival_schedule.h"
+#include "client/load/load_monitor.h"
 #include "client/load/load_result.h"
 #include "client/load/load_timer.h"
 
@@ -19,7 +22,10 @@ struct LoadOptions {
   // 0: closed loop.
   double rate = 0;
   Arrivals arrivals = Arrivals::kPoisson;
+  // Of the arrivals and of the mix.
   uint64_t seed = 0;
+  // How often each class of a mixed load is sent; empty: there is one.
+  std::vector<double> weights{};
   // Closed loop: callers that each wait for their answer before they send
   // again.
   int callers = 1;
@@ -43,20 +49,29 @@ struct ServerTimes {
 
 struct CallOutcome {
   absl::StatusCode code = absl::StatusCode::kOk;
+  // What a failed call said.
+  std::string message{};
   // Absent if the answer does not say.
-  std::optional<ServerTimes> server;
+  std::optional<ServerTimes> server{};
 };
 
 using CallDone = std::function<void(const CallOutcome&)>;
 
-// Starts call number `sequence` and returns at once; calls `done` exactly once,
-// on any thread. Every call must end by itself (it has a deadline): a run waits
-// for the last.
-using LoadCall = std::function<void(int64_t sequence, CallDone done)>;
+// Which call is to be made.
+struct LoadRequest {
+  // From 0 on.
+  int64_t sequence = 0;
+  // Index into LoadOptions::weights; 0 if there are none.
+  size_t call_class = 0;
+};
+
+// Starts a call and returns at once; calls `done` exactly once, on any thread.
+// Every call must end by itself (it has a deadline): a run waits for the last.
+using LoadCall = std::function<void(const LoadRequest& request, CallDone done)>;
 
 // Runs the load and waits for all answers. Uses the calling thread to send and
-// blocks it.
+// blocks it. `monitor`, unless null, can look at the run meanwhile.
 LoadResult RunLoad(const LoadOptions& options, const LoadCall& call,
-                   LoadTimer& timer);
+                   LoadTimer& timer, LoadMonitor* monitor = nullptr);
 
 }  // namespace attn

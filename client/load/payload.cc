@@ -41,6 +41,19 @@ absl::StatusOr<HostTensor> Draw(std::initializer_list<int64_t> dims,
   return tensor.To(dtype);
 }
 
+grpc::ByteBuffer Encode(const CallProfile& profile, const CallMessage& call) {
+  if (profile.kind == CallKind::kInspect) {
+    InspectMessage message;
+    static_cast<CallMessage&>(message) = call;
+    message.question = profile.question;
+    return OwnChunks(EncodeInspectRequest(message));
+  }
+  AttendMessage message;
+  static_cast<CallMessage&>(message) = call;
+  message.wanted.output = true;
+  return EncodeRequest(message);
+}
+
 absl::StatusOr<LoadPayload> MakePayload(const CallProfile& profile,
                                         NormalSource& source) {
   const AttentionShape& s = profile.shape;
@@ -53,13 +66,13 @@ absl::StatusOr<LoadPayload> MakePayload(const CallProfile& profile,
   auto v = Draw({s.batch, s.kv_heads, s.kv_length, s.v_dim}, profile.dtype, "v",
                 source);
   if (!v.ok()) return v.status();
-  AttendMessage message;
-  message.spec = profile.Spec();
-  message.args.q = q->view();
-  message.args.k = k->view();
-  message.args.v = v->view();
-  message.wanted.output = true;
-  const grpc::ByteBuffer request = EncodeRequest(message);
+  CallMessage call;
+  call.spec = profile.Spec();
+  call.args.q = q->view();
+  call.args.k = k->view();
+  call.args.v = v->view();
+  call.priority = profile.priority;
+  const grpc::ByteBuffer request = Encode(profile, call);
   return LoadPayload{.q = *std::move(q),
                      .k = *std::move(k),
                      .v = *std::move(v),

@@ -141,9 +141,10 @@ void ReferenceExecution::Attend(const KernelCall& call, int64_t job,
                                 Arena& arena) const {
   const CallView view{shape_, *call.args};
   const RowBlock block = blocks_.At(view, job);
-  const Rows rows = Allocate(arena);
   const BlockWriter<double> writer(call, block);
   std::fill_n(writer.statistics(), block.rows, RowStatistics{});
+  if (!IsAskedFor(call, block)) return;
+  const Rows rows = Allocate(arena);
 
   Tile<double> tile;
   tile.bounds = {.batch = block.batch,

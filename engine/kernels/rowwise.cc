@@ -140,6 +140,8 @@ Tile<float> RowwiseExecution::Job::VisibleIn(float* data) const {
 void RowwiseExecution::RunJob(const KernelCall& call, int phase, int64_t job,
                               Arena& arena) const {
   if (phase == 0) {
+    const CallView view{shape_, *call.args};
+    if (!IsAskedFor(call, keys_.chunks().At(view, job))) return;
     keys_.Prepare(
         call, job,
         arena.Allocate<float>(static_cast<size_t>(keys_.chunk_elements())));
@@ -152,9 +154,10 @@ void RowwiseExecution::Attend(const KernelCall& call, int64_t job_index,
                               Arena& arena) const {
   const CallView view{shape_, *call.args};
   const RowBlock block = blocks_.At(view, job_index);
-  const RowwiseScratch scratch = scratch_.Allocate(arena);
   const BlockWriter<float> writer(call, block);
   std::fill_n(writer.statistics(), block.rows, RowStatistics{});
+  if (!IsAskedFor(call, block)) return;
+  const RowwiseScratch scratch = scratch_.Allocate(arena);
 
   Job job{call, view, block, scratch, {}, {}};
   if (block.valid_rows > 0) {

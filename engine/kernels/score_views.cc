@@ -40,6 +40,13 @@ void AddWayOfSum(const DescribedTile<T>& tile, const Tile<T>& view) {
   }
 }
 
+bool WantsEveryRow(const KernelCall& call) {
+  const OutputSelection& wanted = call.problem->outputs;
+  return wanted.output || wanted.head_output || wanted.statistics ||
+         wanted.dropout_keep || call.outputs.lse.wanted() ||
+         call.outputs.lse_with_sink.wanted();
+}
+
 }  // namespace
 
 template <typename T>
@@ -101,5 +108,22 @@ template void ViewGradientWeight(const GradientViewCall&,
 template void ViewGradientWeight(const GradientViewCall&,
                                  const DescribedTile<double>&,
                                  const Tile<double>&);
+
+bool IsAskedFor(const KernelCall& call, const RowBlock& block) {
+  if (WantsEveryRow(call)) return true;
+  const ScoreWindow& window = call.outputs.window;
+  return window.batch.Holds(block.batch) && window.head.Holds(block.head) &&
+         block.row_begin < window.query.end &&
+         block.row_begin + block.rows > window.query.begin;
+}
+
+bool IsAskedFor(const KernelCall& call, const KeyChunk& chunk) {
+  if (WantsEveryRow(call)) return true;
+  const ScoreWindow& window = call.outputs.window;
+  const int64_t group = call.problem->shape.group_size();
+  const int64_t head = chunk.kv_head * group;
+  return window.batch.Holds(chunk.batch) && head < window.head.end &&
+         head + group > window.head.begin;
+}
 
 }  // namespace attn

@@ -34,4 +34,11 @@ template <typename T>
 void ViewGradientWeight(const GradientViewCall& call,
                         const DescribedTile<T>& tile, const Tile<T>& view);
 
+// Whether a call asks for anything of these rows, or of these keys. One that
+// wants neither its output nor the statistics of every row is asked for the
+// scores in its window alone: rows of other heads, and other rows, may be left
+// out, and then have empty statistics.
+bool IsAskedFor(const KernelCall& call, const RowBlock& block);
+bool IsAskedFor(const KernelCall& call, const KeyChunk& chunk);
+
 }  // namespace attn

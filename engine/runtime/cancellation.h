@@ -9,12 +9,18 @@
 
 namespace attn {
 
-// Looked at between tiles. Thread-safe.
+// Looked at between tiles. Thread-safe, but for Shorten().
 class Cancellation {
  public:
   // `deadline` is on `clock`'s time line; InfiniteFuture(): none.
   Cancellation(const Clock& clock, absl::Time deadline)
       : clock_(clock), deadline_(deadline) {}
+
+  // Brings the deadline forward; a later one changes nothing. Before anybody
+  // else looks at it, but beside Cancel().
+  void Shorten(absl::Time deadline) {
+    if (deadline < deadline_) deadline_ = deadline;
+  }
 
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
@@ -24,7 +30,7 @@ class Cancellation {
 
  private:
   const Clock& clock_;
-  const absl::Time deadline_;
+  absl::Time deadline_;
   std::atomic<bool> cancelled_{false};
 };
 

@@ -129,10 +129,16 @@ absl::StatusOr<AttendCall> DecodeAttendParts(
   v1::AttendRequest request;
   auto message = ReadRequest(stream, size, max_payload_bytes, request);
   if (!message.ok()) return message.status();
+  return DecodeAttendParts(request, *message, hook);
+}
+
+absl::StatusOr<AttendCall> DecodeAttendParts(const v1::AttendRequest& request,
+                                             WireMessage& message,
+                                             const TensorsHook& hook) {
   AttendCall call;
   absl::Status status = DecodeCommon(request, call);
-  if (status.ok() && hook != nullptr) status = hook(*message);
-  if (status.ok()) status = DecodeTensors(*message, call);
+  if (status.ok() && hook != nullptr) status = hook(message);
+  if (status.ok()) status = DecodeTensors(message, call);
   if (status.ok()) status = DecodeQkv(request, call);
   if (status.ok()) status = DecodeOutputDType(request, call);
   if (status.ok()) status = DecodeCallInfo(request, call);

@@ -18,6 +18,12 @@ absl::StatusOr<AttendCall> DecodeAttendParts(
     google::protobuf::io::ZeroCopyInputStream& stream, int64_t size,
     int64_t max_payload_bytes, const TensorsHook& hook);
 
+// The rest of the way, for requests whose tensors are apart already: `message`
+// holds them, and what of layers TakeLayerReferencesOf() took out of `request`.
+absl::StatusOr<AttendCall> DecodeAttendParts(const v1::AttendRequest& request,
+                                             WireMessage& message,
+                                             const TensorsHook& hook = nullptr);
+
 void WriteAttendRequest(const AttendMessage& message, ChunkWriter& writer);
 
 }  // namespace attn

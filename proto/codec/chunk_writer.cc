@@ -72,6 +72,15 @@ void ChunkWriter::AddTensor(int field, const v1::Tensor& metadata,
   metadata.AppendPartialToString(&pending_);
   if (payload.size == 0) return;
   AppendDelimiter(v1::Tensor::kDataFieldNumber, payload.size, pending_);
+  Append(std::move(payload));
+}
+
+void ChunkWriter::AddBytes(int field, Payload payload) {
+  AppendDelimiter(field, payload.size, pending_);
+  if (payload.size > 0) Append(std::move(payload));
+}
+
+void ChunkWriter::Append(Payload payload) {
   Flush();
   WireChunk& chunk = chunks_.emplace_back();
   if (payload.borrowed != nullptr) {

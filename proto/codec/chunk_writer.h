@@ -45,6 +45,9 @@ class ChunkWriter {
   void AddMessage(const google::protobuf::MessageLite& message);
   // A Tensor as field `field` of the message; `metadata` is all but its data.
   void AddTensor(int field, const v1::Tensor& metadata, Payload payload);
+  // A field of bytes; written also if it has none, as an element of a repeated
+  // field is.
+  void AddBytes(int field, Payload payload);
   // A message as field `field`: `head`, and a Tensor as its field
   // `tensor_field`, which must be beyond those of `head`.
   void AddNested(int field, const google::protobuf::MessageLite& head,
@@ -54,6 +57,8 @@ class ChunkWriter {
 
  private:
   void Flush();
+  // A chunk of its own; of one byte or more.
+  void Append(Payload payload);
 
   void Detach(int field, Payload payload);
 

@@ -93,6 +93,9 @@ ABSL_FLAG(
     std::string, reflection, "auto",
     "Whether clients may ask for the schema, for which they need no token: "
     "on, off, or auto: on unless there is an --auth-token-file.");
+ABSL_FLAG(bool, open_inference, attn::ServerOptions{}.open_inference,
+          "Serve the Open Inference Protocol too, for clients of KServe and "
+          "Triton.");
 ABSL_FLAG(int64_t, tenant_max_requests,
           attn::ServerOptions{}.tenant_max_requests,
           "Requests of one tenant inside; 0: no quota.");
@@ -140,6 +143,7 @@ constexpr std::array kFlags = {"grpc_address",
                                "tls_reload_seconds",
                                "auth_token_file",
                                "reflection",
+                               "open_inference",
                                "tenant_max_requests",
                                "tenant_max_inflight_bytes",
                                "log_format",
@@ -257,6 +261,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.idle_trim_delay = absl::GetFlag(FLAGS_idle_trim_delay);
   AddAccessOptions(options);
   options.reflection = *reflection;
+  options.open_inference = absl::GetFlag(FLAGS_open_inference);
   options.log_format = *log_format;
   options.log_requests = absl::GetFlag(FLAGS_log_requests);
   options.entropy_sample_rate = absl::GetFlag(FLAGS_entropy_sample_rate);

@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "attention/v1/attention.grpc.pb.h"
-#include "attention/v1/layer.grpc.pb.h"
 #include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
@@ -141,7 +139,8 @@ absl::StatusOr<GrpcListener> StartGrpcListener(
     }
     return CannotListen(failed->address);
   }
-  SetServing(*listener.server, false);
+  listener.health_names = options.health_names;
+  SetServing(listener, false);
   for (const ListeningPort& each : ports) {
     listener.credentials.push_back(each.credentials);
     std::string bound = WithPort(each.address, each.port);
@@ -152,12 +151,11 @@ absl::StatusOr<GrpcListener> StartGrpcListener(
   return listener;
 }
 
-void SetServing(grpc::Server& server, bool serving) {
-  grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
+void SetServing(const GrpcListener& listener, bool serving) {
+  grpc::HealthCheckServiceInterface* health =
+      listener.server->GetHealthCheckService();
   health->SetServingStatus("", serving);
-  for (const char* name :
-       {::attention::v1::AttentionService::service_full_name(),
-        ::attention::v1::LayerService::service_full_name()}) {
+  for (const std::string& name : listener.health_names) {
     health->SetServingStatus(name, serving);
   }
 }

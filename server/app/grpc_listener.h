@@ -30,6 +30,8 @@ struct GrpcListenerOptions {
   // Whoever reaches the address may ask for the schema, and be read without a
   // limit of ours.
   bool reflection = true;
+  // What the health service is asked by, beside "": the services' names.
+  std::vector<std::string> health_names{};
   // Null: no TLS. Must outlive the listener.
   const CertificateStore* certificates = nullptr;
 };
@@ -40,6 +42,7 @@ struct GrpcListener {
   std::unique_ptr<grpc::Server> server;
   // As asked for, with the ports that were really bound.
   std::vector<std::string> addresses;
+  std::vector<std::string> health_names;
 };
 
 // Binds every address and starts to serve, unix: ones without TLS. The health
@@ -49,8 +52,8 @@ absl::StatusOr<GrpcListener> StartGrpcListener(
     const GrpcListenerOptions& options,
     const std::vector<grpc::Service*>& services);
 
-// What the health service says of "" and of each of our services.
-void SetServing(grpc::Server& server, bool serving);
+// What the health service says of "" and of each of its names.
+void SetServing(const GrpcListener& listener, bool serving);
 
 // Keeps the library's own lines out of the log unless GRPC_VERBOSITY is set.
 void QuietGrpc();

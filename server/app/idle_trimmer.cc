@@ -13,6 +13,8 @@ constexpr int64_t kWorthBytes = int64_t{1} << 20;
 bool IdleWatch::Look(const ProcessLoad& load) {
   const bool quiet = load.requests == 0 && load.computed == computed_;
   computed_ = load.computed;
+  // What a trim could not give back may have been a message on its way.
+  if (!quiet) least_bytes_ = 0;
   return quiet && load.resident_bytes > least_bytes_ + kWorthBytes;
 }
 

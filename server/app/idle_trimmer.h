@@ -21,8 +21,8 @@ struct ProcessLoad {
 // Tells from a look now and then whether it is time. Thread-compatible.
 class IdleWatch {
  public:
-  // True: nobody is here, nothing was computed since the last look, and memory
-  // has grown since the last Trimmed(), or since the beginning.
+  // True: nobody is here, nothing was computed since the last look, and since
+  // the last Trimmed() somebody was here or memory has grown.
   bool Look(const ProcessLoad& load);
   void Trimmed(const ProcessLoad& load) { least_bytes_ = load.resident_bytes; }
 

@@ -92,6 +92,8 @@ struct ServerOptions {
   // The schema is no secret, but who asks for it may make gRPC parse messages
   // that no limit of ours bounds.
   ReflectionMode reflection = ReflectionMode::kAuto;
+  // Whether inference.GRPCInferenceService is served beside our own service.
+  bool open_inference = true;
   // Of every tenant whose line of the token file says nothing else, also of the
   // anonymous one. 0: no quota.
   int64_t tenant_max_requests = 0;

@@ -132,7 +132,7 @@ absl::Status Server::StartMetrics() {
   return absl::OkStatus();
 }
 
-absl::Status Server::StartServing() {
+void Server::MakeServices() {
   service_ = std::make_unique<AttentionService>(
       *context_, callers_, replies_,
       AttendStreamOptions{.max_calls = options_.max_stream_calls,
@@ -148,6 +148,22 @@ absl::Status Server::StartServing() {
                 .clock = clock_,
                 .max_message_bytes = options_.max_message_bytes}});
   layer_service_ = std::make_unique<LayerService>(*layer_context_);
+  if (options_.open_inference) {
+    inference_service_ = std::make_unique<InferenceService>(
+        *context_, callers_, replies_,
+        [this] { return serving_.load(std::memory_order_acquire); });
+  }
+}
+
+absl::Status Server::StartServing() {
+  MakeServices();
+  std::vector<grpc::Service*> services = {service_.get(), layer_service_.get()};
+  std::vector<std::string> names = {v1::AttentionService::service_full_name(),
+                                    v1::LayerService::service_full_name()};
+  if (inference_service_ != nullptr) {
+    services.push_back(inference_service_.get());
+    names.emplace_back(inference::GRPCInferenceService::service_full_name());
+  }
   auto listener =
       StartGrpcListener({.addresses = options_.grpc_addresses,
                          .quota_bytes = TransportBytes(options_),
@@ -157,8 +173,9 @@ absl::Status Server::StartServing() {
                          .keepalive_time = options_.keepalive_time,
                          .keepalive_timeout = options_.keepalive_timeout,
                          .reflection = ServesReflection(options_),
+                         .health_names = std::move(names),
                          .certificates = access_->certificates()},
-                        {service_.get(), layer_service_.get()});
+                        services);
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
   log_.Info(absl::StrCat("listening on ",
@@ -167,10 +184,15 @@ absl::Status Server::StartServing() {
   return WarmUp(*engine_);
 }
 
+void Server::TellServing(bool serving) {
+  serving_.store(serving, std::memory_order_release);
+  SetServing(listener_, serving);
+}
+
 void Server::Open() {
   opened_ = true;
   admission_.Open();
-  SetServing(*listener_.server, true);
+  TellServing(true);
   StartTrimming();
 }
 
@@ -235,6 +257,13 @@ MetricsInfo Server::DescribeMetrics() const {
                   {"Plan", variants},           {"GetServerInfo", {kNoVariant}},
                   {"PutLayer", {kNoVariant}},   {"GetLayer", {kNoVariant}},
                   {"ListLayers", {kNoVariant}}, {"DeleteLayer", {kNoVariant}}};
+  if (options_.open_inference) {
+    info.methods.push_back({"ModelInfer", variants});
+    for (const char* method :
+         {"ServerMetadata", "ModelMetadata", "RepositoryIndex"}) {
+      info.methods.push_back({method, {kNoVariant}});
+    }
+  }
   info.codes = StatusCodeNames();
   return info;
 }
@@ -283,7 +312,7 @@ void Server::Stop() {
   if (listener_.server == nullptr) return;
   // Nobody was let in, and nobody was told to come.
   if (!opened_) Hurry();
-  SetServing(*listener_.server, false);
+  TellServing(false);
   trimmer_.reset();
   log_.Info(absl::StrCat("stopping: NOT_SERVING; requests are taken for ",
                          absl::FormatDuration(options_.drain_delay), " more"));

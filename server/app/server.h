@@ -17,6 +17,7 @@
 #include "server/app/options.h"
 #include "server/batching/admission.h"
 #include "server/batching/batcher.h"
+#include "server/inference/inference_service.h"
 #include "server/layers/layer_store.h"
 #include "server/metrics/metrics_server.h"
 #include "server/rpc/attention_service.h"
@@ -64,6 +65,9 @@ class Server {
   absl::Status OpenLayers();
   absl::Status StartMetrics();
   absl::Status StartServing();
+  void MakeServices();
+  // Tells the health service, and all that asks as it is asked.
+  void TellServing(bool serving);
   void Open();
   void StartTrimming();
   void LogStart() const;
@@ -92,9 +96,13 @@ class Server {
   std::unique_ptr<AttentionService> service_;
   std::unique_ptr<LayerServiceContext> layer_context_;
   std::unique_ptr<LayerService> layer_service_;
+  // Null: it is not served.
+  std::unique_ptr<InferenceService> inference_service_;
   GrpcListener listener_;
   std::unique_ptr<IdleTrimmer> trimmer_;
   std::atomic<bool> hurried_{false};
+  // What the health service says.
+  std::atomic<bool> serving_{false};
   Mutex mutex_;
   CondVar hurry_;
   bool opened_ = false;

@@ -65,7 +65,7 @@ bool CallJob::Open(grpc::ByteBuffer& request) {
 void CallJob::Complete() {
   absl::Status values = Engine::CheckValues(*plan_, message_->args);
   if (!values.ok()) {
-    Fail(NameLayers(values, *message_));
+    Fail(NameFields(values));
     return;
   }
   scheduled_ = context_.clock.Now();
@@ -113,12 +113,12 @@ absl::Status CallJob::Decode(grpc::ByteBuffer& request) {
   record_.request_id = message.request_id;
   priority_ = ToPriority(message.priority);
   record_.payload_copies = static_cast<int64_t>(message.storage.size());
-  return AppendLayers(context_.layers, message);
+  return NameFields(AppendLayers(context_.layers, message));
 }
 
 absl::Status CallJob::Book() {
   auto cost = Prepare(context_.engine);
-  if (!cost.ok()) return NameLayers(cost.status(), *message_);
+  if (!cost.ok()) return NameFields(cost.status());
   plan_ = std::move(cost->plan);
   record_.kernel = plan_->kernel;
   record_.flops = cost->flops;
@@ -132,6 +132,14 @@ absl::Status CallJob::Book() {
   Allocate();
   immediate_ = Engine::IsSmall(*plan_) && AsForwardCall().has_value();
   return absl::OkStatus();
+}
+
+absl::Status CallJob::NameFields(const absl::Status& status) const {
+  return NameLayers(status, *message_);
+}
+
+void CallJob::LimitTime(absl::Duration limit) {
+  cancellation_.Shorten(arrived_ + limit);
 }
 
 void CallJob::Start() {

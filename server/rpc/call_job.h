@@ -2,9 +2,8 @@
 // reply: what all such methods have in common.
 //
 // A method derives from CallJob and says how its message is read, what it
-// plans, what the engine is to run and what the response is. The order is
-// Read, Prepare, Allocate, Submit, Encode; each is called at most once, and the
-// last three only if all before went well.
+// plans, what the engine is to run and what the response is: Read, Prepare,
+// Allocate, Submit, Encode, each at most once and only if all before went well.
 #pragma once
 
 #include <atomic>
@@ -61,9 +60,8 @@ class CallJob : public BatchItem, public std::enable_shared_from_this<CallJob> {
   void NoteLost(const absl::Status& status);
 
   // Run() in two steps, for a request whose payloads come after it. Open() does
-  // all that needs no payloads; false: it has replied. Then either Complete(),
-  // with the payloads where Read() gave them memory, or Abandon(), which
-  // replies with `status`.
+  // all that needs none; false: it has replied. Then Complete(), with payloads
+  // where Read() gave them memory, or Abandon(), which replies.
   bool Open(grpc::ByteBuffer& request);
   void Complete();
   void Abandon(const absl::Status& status) { Fail(status); }
@@ -101,6 +99,10 @@ class CallJob : public BatchItem, public std::enable_shared_from_this<CallJob> {
   // The response. Its report is made by FillReport().
   virtual grpc::ByteBuffer Encode(const CallReport& report) = 0;
 
+  // An error about the call, in the terms of its message.
+  virtual absl::Status NameFields(const absl::Status& status) const;
+  // Lets the call take no longer than that from its arrival, in Read().
+  void LimitTime(absl::Duration limit);
   // Books more than the request's own bytes, in Read().
   absl::Status BookMore(int64_t bytes) { return permit_.Grow(bytes); }
   // Bytes beside those of the opened request and of what Encode() returns.
@@ -109,7 +111,6 @@ class CallJob : public BatchItem, public std::enable_shared_from_this<CallJob> {
   const CallContext& context() const { return context_; }
   // What an error about a message that is too long says of other ways.
   virtual const char* LargerCallsHint() const { return ""; }
-
   // Adds to what `message` has, warnings included. Call late in Encode(): time
   // that passes after it is not in the timings.
   void FillReport(const CallReport& report, v1::CallReport& message);

@@ -64,6 +64,14 @@ absl::StatusOr<CallCost> InspectJob::Prepare(Engine& engine) {
       engine.Plan(call_.spec, call_.args, selection, call_.args.q.dtype);
   if (!plan.ok()) return plan.status();
   plan_ = *std::move(plan);
+  if (scores_.part_count() > 0) {
+    // By the same kernel, so that it does not matter where a part ends.
+    selection.statistics = false;
+    plan = engine.Plan(call_.spec, call_.args, selection, call_.args.q.dtype,
+                       plan_->kernel);
+    if (!plan.ok()) return plan.status();
+    part_plan_ = *std::move(plan);
+  }
   status = PrepareSweep(engine);
   if (!status.ok()) return status;
   return Cost();
@@ -122,6 +130,8 @@ CallCost InspectJob::Cost() const {
   CallCost cost;
   cost.plan = plan_;
   cost.flops = plan_->flops;
+  // Each part takes its share of a run.
+  if (part_plan_) cost.flops += part_plan_->flops;
   int64_t scratch = 0;
   for (const auto& plan : sweep_plans_) {
     cost.flops += plan->flops;
@@ -157,7 +167,22 @@ void InspectJob::Submit(Engine& engine, const Cancellation& cancellation,
                 [this, &engine, &cancellation,
                  done = std::move(done)](CallReport report) mutable {
                   report_ = std::move(report);
-                  Sweep(engine, cancellation, std::move(done));
+                  SeeParts(engine, cancellation, std::move(done));
+                });
+}
+
+void InspectJob::SeeParts(Engine& engine, const Cancellation& cancellation,
+                          EngineCallback done) {
+  if (!report_.status.ok() || parts_ == scores_.part_count()) {
+    Sweep(engine, cancellation, std::move(done));
+    return;
+  }
+  engine.Submit(part_plan_, call_.args, scores_.Part(parts_), cancellation,
+                [this, &engine, &cancellation,
+                 done = std::move(done)](const CallReport& report) mutable {
+                  AddRun(report);
+                  if (report.status.ok()) scores_.PoolPart(parts_++);
+                  SeeParts(engine, cancellation, std::move(done));
                 });
 }
 
@@ -175,9 +200,13 @@ void InspectJob::Sweep(Engine& engine, const Cancellation& cancellation,
                 });
 }
 
-void InspectJob::AddPoint(const CallReport& report) {
+void InspectJob::AddRun(const CallReport& report) {
   report_.status = report.status;
   report_.computed += report.queued + report.computed;
+}
+
+void InspectJob::AddPoint(const CallReport& report) {
+  AddRun(report);
   if (!report.status.ok()) return;
   // Nobody catches what an engine's callback throws.
   try {

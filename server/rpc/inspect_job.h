@@ -11,9 +11,10 @@
 
 namespace attn {
 
-// The call itself runs first, with statistics and the window's scores; then one
-// run with statistics alone for each temperature of the sweep, each started by
-// the end of the one before. Thread-safety as of CallJob.
+// The call itself runs first, with statistics and the window's scores; then,
+// for a window that is computed in parts, one run for each, of no more than its
+// rows; then one with statistics alone for each temperature of the sweep. Each
+// run is started by the end of the one before. Thread-safety as of CallJob.
 class InspectJob : public CallJob {
  public:
   static constexpr char kMethod[] = "Inspect";
@@ -38,9 +39,14 @@ class InspectJob : public CallJob {
   absl::Status PrepareScores();
   absl::Status PrepareSweep(Engine& engine);
   CallCost Cost() const;
+  // Runs the rest of the parts and the sweep, then calls `done` with report_.
+  void SeeParts(Engine& engine, const Cancellation& cancellation,
+                EngineCallback done);
   // Runs the rest of the sweep, then calls `done` with report_.
   void Sweep(Engine& engine, const Cancellation& cancellation,
              EngineCallback done);
+  // Notes that another run has come to its end.
+  void AddRun(const CallReport& report);
   // Notes what a run of the sweep gave.
   void AddPoint(const CallReport& report);
   void AddWarnings(absl::Span<const HeadStatistics> heads,
@@ -48,10 +54,14 @@ class InspectJob : public CallJob {
 
   InspectCall call_;
   std::shared_ptr<const Plan> plan_;
+  // Of parts alone; null if there are none.
+  std::shared_ptr<const Plan> part_plan_;
   std::vector<std::shared_ptr<const Plan>> sweep_plans_;
   InspectedScores scores_;
   AttentionOutputs outputs_;
   CallReport report_;
+  // How many have been computed and pooled.
+  int64_t parts_ = 0;
   // One for each temperature that has been computed.
   std::vector<std::vector<HeadStatistics>> points_;
 };

@@ -1,5 +1,6 @@
 #include "server/rpc/inspect_views.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/rpc/byte_count.h"
@@ -11,7 +12,15 @@ namespace {
 // Weights, of all heads together, that are computed only to compare the heads.
 constexpr int64_t kMostCompared = int64_t{1} << 22;
 
+// Of the scores that a part takes, all its tensors together; but a row of tiles
+// is never divided.
+constexpr int64_t kMostPartBytes = int64_t{128} << 20;
+
 using Fields = v1::InspectResponse;
+
+Shape ShapeOfPart(const ScoreWindow& window) {
+  return {1, 1, window.query.size(), window.key.size()};
+}
 
 }  // namespace
 
@@ -31,6 +40,7 @@ InspectedScores::InspectedScores(const Options& options)
         &AttentionOutputs::logits,
         &OutputSelection::logits,
         shown.logits,
+        {},
         {}}},
       // Says which keys take part in a tile.
       {shown.masked_logits || pools,
@@ -38,24 +48,28 @@ InspectedScores::InspectedScores(const Options& options)
         &AttentionOutputs::masked_logits,
         &OutputSelection::masked_logits,
         shown.masked_logits,
+        {},
         {}}},
       {shown.weights || compares,
        {Fields::kWeightsFieldNumber,
         &AttentionOutputs::weights,
         &OutputSelection::weights,
         shown.weights,
+        {},
         {}}},
       {shown.contribution,
        {Fields::kContributionFieldNumber,
         &AttentionOutputs::contribution,
         &OutputSelection::contribution,
         shown.contribution,
+        {},
         {}}},
       {shown.gradient_weight,
        {Fields::kGradientWeightFieldNumber,
         &AttentionOutputs::gradient_weight,
         &OutputSelection::gradient_weight,
         shown.gradient_weight,
+        {},
         {}}},
   };
   for (const auto& [needed, score] : all) {
@@ -65,14 +79,87 @@ InspectedScores::InspectedScores(const Options& options)
     own.view = score.view;
     own.selected = score.selected;
     own.shown = score.shown;
-    const int64_t whole = TensorBytes(shape_, options.dtype);
-    booked_bytes_ = SaturatingSum(booked_bytes_, whole);
-    if (!own.shown) continue;
-    const int64_t sent =
-        pools ? TensorBytes(options.tiling->ShapeOver(shape_), options.dtype)
-              : whole;
+  }
+  if (pools) DivideIntoParts();
+  CountBytes(pools);
+}
+
+void InspectedScores::CountBytes(bool pools) {
+  const int64_t held = TensorBytes(
+      part_count_ > 0 ? ShapeOfPart(WindowOf(0)) : shape_, options_.dtype);
+  for (const Score& score : scores_) {
+    booked_bytes_ = SaturatingSum(booked_bytes_, held);
+    if (!score.shown) continue;
+    const int64_t sent = TensorBytes(
+        pools ? options_.tiling->ShapeOver(shape_) : shape_, options_.dtype);
     shown_bytes_ = SaturatingSum(shown_bytes_, sent);
     if (pools) booked_bytes_ = SaturatingSum(booked_bytes_, sent);
+  }
+}
+
+void InspectedScores::DivideIntoParts() {
+  const auto tensors = static_cast<int64_t>(scores_.size());
+  const int64_t whole =
+      SaturatingProduct(TensorBytes(shape_, options_.dtype), tensors);
+  // What heads are compared by is needed as a whole.
+  if (whole <= kMostPartBytes || shape_.element_count() <= kMostCompared) {
+    return;
+  }
+  const int64_t tile = std::min(options_.tiling->query_tile, shape_[2]);
+  const int64_t tile_bytes = SaturatingProduct(
+      TensorBytes({1, 1, tile, shape_[3]}, options_.dtype), tensors);
+  const int64_t tiles = std::max<int64_t>(kMostPartBytes / tile_bytes, 1);
+  part_rows_ = std::min(SaturatingProduct(tile, tiles), shape_[2]);
+  part_count_ =
+      shape_[0] * shape_[1] * ((shape_[2] + part_rows_ - 1) / part_rows_);
+}
+
+ScoreWindow InspectedScores::WindowOf(int64_t part) const {
+  const int64_t per_head = (shape_[2] + part_rows_ - 1) / part_rows_;
+  const int64_t plane = part / per_head;
+  const ScoreWindow& all = options_.window;
+  const int64_t batch = all.batch.begin + plane / shape_[1];
+  const int64_t head = all.head.begin + plane % shape_[1];
+  const int64_t row = all.query.begin + part % per_head * part_rows_;
+  return {{batch, batch + 1},
+          {head, head + 1},
+          {row, std::min(row + part_rows_, all.query.end)},
+          all.key};
+}
+
+AttentionOutputs InspectedScores::Part(int64_t part) {
+  AttentionOutputs outputs;
+  outputs.window = WindowOf(part);
+  for (Score& score : scores_) {
+    outputs.*score.view = MutableTensorView::Dense(
+        score.data.data(), options_.dtype, ShapeOfPart(outputs.window));
+  }
+  return outputs;
+}
+
+void InspectedScores::PoolPart(int64_t part) {
+  const ScoreWindow window = WindowOf(part);
+  const Shape shape = ShapeOfPart(window);
+  const Shape pooled = options_.tiling->ShapeOver(shape);
+  const Shape all = options_.tiling->ShapeOver(shape_);
+  // Of the head's plane, and of the row of tiles in it.
+  const int64_t plane =
+      (window.batch.begin - options_.window.batch.begin) * shape_[1] +
+      window.head.begin - options_.window.head.begin;
+  const int64_t tile_row = (window.query.begin - options_.window.query.begin) /
+                           options_.tiling->query_tile;
+  const int64_t first = (plane * all[2] + tile_row) * all[3];
+  const auto view = [&](const Score& score) {
+    return TensorView::Dense(score.data.data(), options_.dtype, shape);
+  };
+  for (Score& score : scores_) {
+    if (!score.shown) continue;
+    PoolScores(*options_.tiling, view(score),
+               view(*Find(Fields::kMaskedLogitsFieldNumber)),
+               MutableTensorView::Dense(
+                   score.pooled.data() +
+                       static_cast<size_t>(first) * SizeOf(options_.dtype),
+                   options_.dtype, pooled));
   }
 }
 
@@ -82,6 +169,17 @@ void InspectedScores::Select(OutputSelection& selection) const {
 
 AttentionOutputs InspectedScores::Allocate() {
   AttentionOutputs outputs;
+  if (part_count_ > 0) {
+    const auto bytes = [this](const Shape& shape) {
+      return static_cast<size_t>(TensorBytes(shape, options_.dtype));
+    };
+    for (Score& score : scores_) {
+      score.data = AlignedBuffer(bytes(ShapeOfPart(WindowOf(0))));
+      if (!score.shown) continue;
+      score.pooled = AlignedBuffer(bytes(options_.tiling->ShapeOver(shape_)));
+    }
+    return outputs;
+  }
   outputs.window = options_.window;
   for (Score& score : scores_) {
     score.data =
@@ -105,7 +203,7 @@ TensorView InspectedScores::ViewOf(const Score& score) const {
 
 std::optional<TensorView> InspectedScores::Weights() const {
   const Score* weights = Find(Fields::kWeightsFieldNumber);
-  if (weights == nullptr) return std::nullopt;
+  if (weights == nullptr || part_count_ > 0) return std::nullopt;
   return ViewOf(*weights);
 }
 
@@ -125,8 +223,17 @@ ResponseTensor InspectedScores::Pool(const Score& score) const {
 
 std::vector<ResponseTensor> InspectedScores::Take() {
   std::vector<ResponseTensor> tensors;
-  for (const Score& score : scores_) {
-    if (score.shown && options_.tiling) tensors.push_back(Pool(score));
+  for (Score& score : scores_) {
+    if (!score.shown || !options_.tiling) continue;
+    if (part_count_ == 0) {
+      tensors.push_back(Pool(score));
+      continue;
+    }
+    ResponseTensor& tensor = tensors.emplace_back();
+    tensor.field = score.field;
+    tensor.dtype = options_.dtype;
+    tensor.shape = options_.tiling->ShapeOver(shape_);
+    tensor.data = std::move(score.pooled);
   }
   for (Score& score : scores_) {
     if (!score.shown || options_.tiling) continue;

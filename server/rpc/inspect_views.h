@@ -37,8 +37,16 @@ class InspectedScores {
   int64_t shown_bytes() const { return shown_bytes_; }
   int64_t booked_bytes() const { return booked_bytes_; }
 
-  // Takes the memory. The views live as long as this.
+  // Takes the memory. The views live as long as this; none if part_count() is
+  // not 0.
   AttentionOutputs Allocate();
+  // A large window whose tiles are shown is computed in parts, rows of a head,
+  // each pooled before the next takes its memory. 0: it is not.
+  int64_t part_count() const { return part_count_; }
+  // Views for one part, of memory that all parts share.
+  AttentionOutputs Part(int64_t part);
+  // Once they are filled.
+  void PoolPart(int64_t part);
   // Once they are filled: the window's weights if they are needed or shown.
   std::optional<TensorView> Weights() const;
   // What is shown, pooled if there is a tiling. Gives the memory away.
@@ -51,14 +59,24 @@ class InspectedScores {
     bool OutputSelection::*selected = nullptr;
     bool shown = false;
     AlignedBuffer data;
+    // Of a window in parts, what is shown.
+    AlignedBuffer pooled;
   };
 
+  void DivideIntoParts();
+  // Of what is held and what is shown, once it is known.
+  void CountBytes(bool pools);
+  // The part's place in the call.
+  ScoreWindow WindowOf(int64_t part) const;
   const Score* Find(int field) const;
   TensorView ViewOf(const Score& score) const;
   ResponseTensor Pool(const Score& score) const;
 
   Options options_;
   Shape shape_;
+  int64_t part_count_ = 0;
+  // Of one head; the last part of it may have less.
+  int64_t part_rows_ = 0;
   std::vector<Score> scores_;
   int64_t shown_bytes_ = 0;
   int64_t booked_bytes_ = 0;

@@ -19,6 +19,7 @@ const std::vector<Library>& Libraries() {
       {"benchmark/", "benchmark"},
       {"CLI/", "CLI11"},
       {"dnnl", "oneDNN"},
+      {"ft2build.h", "FreeType"},
       {"gmock/", "gtest"},
       {"google/protobuf/", "protobuf"},
       {"grpc/", "gRPC"},
@@ -29,6 +30,7 @@ const std::vector<Library>& Libraries() {
       {"omp.h", "oneDNN"},
       {"oneapi/dnnl/", "oneDNN"},
       {"openssl/", "OpenSSL"},
+      {"png.h", "libpng"},
       {"prometheus/", "Prometheus"},
       {"zip.h", "libzip"},
       // Threads are a library here: stages must do without.
@@ -61,12 +63,15 @@ std::string Join(const std::vector<std::string>& items) {
 
 // Generated code is included by its path in the schema.
 std::string WithRoom(const std::string& target) {
-  return StartsWith(target, "attention/v1/") ? "proto/" + target : target;
+  for (const char* schema : {"attention/v1/", "inference/"}) {
+    if (StartsWith(target, schema)) return "proto/" + target;
+  }
+  return target;
 }
 
 bool IsOurs(const std::string& target) {
   for (const char* top : {"engine/", "proto/", "server/", "client/", "tests/",
-                          "deploy/", "attention/v1/"}) {
+                          "deploy/", "attention/v1/", "inference/"}) {
     if (StartsWith(target, top)) return true;
   }
   return false;
@@ -223,10 +228,13 @@ const std::vector<Room>& Rooms() {
         "proto", "server/batching", "server/security", "server/layers",
         "server/metrics/metrics.h"},
        {"absl", "gRPC", "protobuf", "threads"}},
+      {"server/inference",
+       {"engine/core", "engine/engine.h", "proto", "server/rpc"},
+       {"absl", "gRPC", "protobuf"}},
       {"server/app",
        {"engine/core", "engine/runtime", "engine/engine.h", "proto",
         "server/batching", "server/security", "server/layers", "server/metrics",
-        "server/http", "server/rpc"},
+        "server/http", "server/rpc", "server/inference"},
        {"absl", "gRPC", "threads"}},
       {"server/main", {"server/app"}, {"absl", "threads"}},
       {"client/io",
@@ -238,11 +246,15 @@ const std::vector<Room>& Rooms() {
       {"client/load",
        {"engine/core", "proto", "client/io", "client/library"},
        {"absl", "gRPC", "json", "protobuf", "threads"}},
+      {"client/draw", {"engine/core"}, {"absl", "FreeType", "libpng"}},
       {"client/cli",
-       {"engine/core", "proto", "client/io", "client/library", "client/load"},
+       {"engine/core", "proto", "client/io", "client/library", "client/load",
+        "client/draw"},
        {"absl", "CLI11", "json", "protobuf", "threads"}},
       // What a user of the library can do, and no more.
-      {"client/examples", {"engine/core", "client/library"}, {"absl"}},
+      {"client/examples",
+       {"engine/core", "client/library"},
+       {"absl", "threads"}},
   };
   return kRooms;
 }
@@ -251,6 +263,8 @@ const std::vector<Confinement>& Confinements() {
   static const std::vector<Confinement> kConfinements = {
       {"Prometheus", "server/metrics/prometheus_metrics."},
       {"oneDNN", "engine/kernels/onednn"},
+      {"FreeType", "client/draw/font."},
+      {"libpng", "client/draw/png_writer."},
   };
   return kConfinements;
 }

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Lints the schema, and holds it against the last one that landed:
-#   tests/proto/buf.sh
+#   tests/proto/buf.sh [--path]
+#
+# --path: only fetches buf, and prints where it is.
 #
 # The base is where this branch left main (origin/main, else main). On main
 # itself it is HEAD if the schema has changes that are not committed, else the
@@ -73,6 +75,10 @@ extract() {
 main() {
   local buf base
   buf=$(find_buf)
+  if [[ "${1:-}" == --path ]]; then
+    echo "$buf"
+    return
+  fi
   echo "buf.sh: lint"
   "$buf" lint proto
   base=$(find_base)

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/check/handlers.h"
+#include "client/cli/colour.h"
 #include "client/cli/compare.h"
 #include "client/library/call_status.h"
 
@@ -38,14 +39,14 @@ std::string FirstMismatch(const Case& tested, const Outcome& outcome,
   return "";
 }
 
-const char* Word(Verdict verdict) {
+std::string Word(Verdict verdict, bool colour) {
   switch (verdict) {
     case Verdict::kPassed:
-      return "pass";
+      return Painted("pass", TextColour::kPassed, colour);
     case Verdict::kFailed:
-      return "FAIL";
+      return Painted("FAIL", TextColour::kFailed, colour);
     case Verdict::kSkipped:
-      return "skip";
+      return Painted("skip", TextColour::kNote, colour);
   }
   return "";
 }
@@ -95,14 +96,16 @@ void CheckTally::Add(const CaseResult& result) {
   }
 }
 
-std::string CheckTally::ToString() const {
+std::string CheckTally::ToString(bool colour) const {
   std::string text;
   if (skipped_ > 0) text += "skipped, for the wire cannot say yet:\n";
   for (const auto& [reason, count] : skips_) {
     absl::StrAppendFormat(&text, "%6d  %s\n", count, reason);
   }
-  absl::StrAppend(&text, passed_, " passed, ", failed_, " failed, ", skipped_,
-                  " skipped\n");
+  absl::StrAppend(&text, passed_, " passed, ",
+                  Painted(absl::StrCat(failed_, " failed"), TextColour::kFailed,
+                          colour && failed_ > 0),
+                  ", ", skipped_, " skipped\n");
   return text;
 }
 
@@ -120,8 +123,9 @@ nlohmann::json CheckTally::ToJson() const {
           {"skips", skips}};
 }
 
-std::string Describe(const CaseResult& result) {
-  std::string text = absl::StrCat(Word(result.verdict), " ", result.title);
+std::string Describe(const CaseResult& result, bool colour) {
+  std::string text =
+      absl::StrCat(Word(result.verdict, colour), " ", result.title);
   if (!result.reason.empty()) absl::StrAppend(&text, ": ", result.reason);
   return text + "\n";
 }

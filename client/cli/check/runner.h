@@ -34,7 +34,8 @@ class CheckTally {
   int failed() const { return failed_; }
 
   // Skips by reason, then "N passed, N failed, N skipped" alone on a line.
-  std::string ToString() const;
+  // In colours if `colour`.
+  std::string ToString(bool colour = false) const;
   nlohmann::json ToJson() const;
 
  private:
@@ -46,6 +47,6 @@ class CheckTally {
 };
 
 // "FAIL family/name: ..."
-std::string Describe(const CaseResult& result);
+std::string Describe(const CaseResult& result, bool colour = false);
 
 }  // namespace attn

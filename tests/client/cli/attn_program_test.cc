@@ -82,7 +82,7 @@ TEST_F(AttnProgramTest, TheEnvironmentNamesTheServer) {
 TEST_F(AttnProgramTest, AnUnknownInstructionSetIsAUsageError) {
   const ProgramResult result = Attn({"--max-isa", "avx9", "health"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("max_isa"));
+  EXPECT_THAT(result.err, HasSubstr("--max-isa"));
 }
 
 TEST_F(AttnProgramTest, TheInstructionSetOfTheEnvironmentIsTaken) {

@@ -108,7 +108,7 @@ TEST_F(SecurityFlagsTest, AFileThatCannotBeReadIsAUsageError) {
   const ProgramResult result =
       Attn({"info"}, {"--token-file", folder_.File("none")});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("token_file"));
+  EXPECT_THAT(result.err, HasSubstr("--token-file"));
 }
 
 TEST_F(SecurityFlagsTest, ATokenDoesNotCrossANetworkInPlainText) {

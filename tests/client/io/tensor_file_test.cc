@@ -44,5 +44,24 @@ TEST(TensorFileTest, RefusesAFileOfSeveralTensorsWhereOneIsMeant) {
               HasSubstr("2 tensors"));
 }
 
+TEST(TensorFileTest, AnOutputIsLookedAtBeforeTheWork) {
+  const ScratchFolder folder;
+  EXPECT_TRUE(CheckOutputFile("", 3).ok());
+  EXPECT_TRUE(CheckOutputFile(folder.File("new.npz"), 3).ok());
+  EXPECT_TRUE(CheckOutputFile(folder.File("new.npy"), 1).ok());
+  EXPECT_TRUE(CheckOutputFile(folder.Write("there.json", "{}"), 2).ok());
+  EXPECT_THAT(CheckOutputFile(folder.File("new.npy"), 2).ToString(),
+              HasSubstr("one tensor, not 2"));
+  EXPECT_THAT(CheckOutputFile(folder.File("none/new.npz"), 1).ToString(),
+              HasSubstr("none/new.npz: No such file"));
+  EXPECT_THAT(CheckOutputFile(folder.File("new.txt"), 1).ToString(),
+              HasSubstr("a name that ends in"));
+  folder.Write("d.npz/inside", "");
+  EXPECT_THAT(CheckOutputFile(folder.File("d.npz"), 1).ToString(),
+              HasSubstr("d.npz: Is a directory"));
+  // It was only looked at.
+  EXPECT_TRUE(absl::IsNotFound(ReadTensors(folder.File("new.npy")).status()));
+}
+
 }  // namespace
 }  // namespace attn

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/app/server.h"
+#include "tests/client/library/scripted_server.h"
 #include "tests/client/testing/scratch_folder.h"
 
 namespace attn {
@@ -123,6 +124,18 @@ TEST_F(LayerClientTest, RefusalsNameTheFieldOrTheFlag) {
   EXPECT_TRUE(absl::IsResourceExhausted(full.status()));
   EXPECT_THAT(std::string(full.status().message()),
               HasSubstr("--max-layer-bytes=100"));
+}
+
+TEST(LayerClientDeadline, IsOneForAllPagesOfAList) {
+  ScriptedServer endless;
+  v1::ListLayersResponse page;
+  page.set_next_page_token("more");
+  endless.AnswerWith(page.SerializeAsString());
+  const auto client = LayerClient::Connect(
+      {.address = endless.address(), .deadline = absl::Milliseconds(300)});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(client->List().status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      client->List({.deadline = absl::Milliseconds(100)}).status()));
 }
 
 }  // namespace

@@ -200,5 +200,71 @@ TEST(HdrHistogramDeathTest, MergingDifferentRangesDies) {
   EXPECT_DEATH(wide.Merge(HdrHistogram(1000)), "ranges differ");
 }
 
+TEST(HdrHistogram, FewerBitsAreLessExactByTheirInvariant) {
+  for (const int bits : {2, 4, 6, 9}) {
+    HdrHistogram coarse(HdrHistogram::kOneHour, bits);
+    const int64_t exact = int64_t{1} << bits;
+    for (int64_t value = 1; value < HdrHistogram::kOneHour;
+         value += value / 3 + 1) {
+      HdrHistogram one(HdrHistogram::kOneHour, bits);
+      one.Record(value);
+      one.Record(HdrHistogram::kOneHour);
+      const int64_t reported = one.ValueAtPercentile(50);
+      EXPECT_GE(reported, value);
+      EXPECT_LE(static_cast<double>(reported),
+                static_cast<double>(value) * (1 + std::ldexp(1, 1 - bits)))
+          << bits;
+      if (value < exact) {
+        EXPECT_EQ(reported, value);
+      }
+    }
+  }
+}
+
+TEST(HdrHistogram, IsTheSameAgainFromItsContents) {
+  HdrHistogram histogram;
+  for (int64_t value = 0; value < 5'000'000'000; value += value / 7 + 13) {
+    histogram.Record(value, 1 + value % 5);
+  }
+  histogram.Record(HdrHistogram::kOneHour + 5);
+  const auto again = HdrHistogram::From({.buckets = histogram.NonEmptyBuckets(),
+                                         .min = histogram.min(),
+                                         .max = histogram.max(),
+                                         .sum = histogram.sum(),
+                                         .clipped = histogram.clipped()});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->NonEmptyBuckets(), histogram.NonEmptyBuckets());
+  EXPECT_EQ(again->count(), histogram.count());
+  EXPECT_EQ(again->min(), histogram.min());
+  EXPECT_EQ(again->max(), histogram.max());
+  EXPECT_DOUBLE_EQ(again->mean(), histogram.mean());
+  EXPECT_EQ(again->clipped(), 1);
+  for (const double p : {0.0, 50.0, 99.0, 99.99, 100.0}) {
+    EXPECT_EQ(again->ValueAtPercentile(p), histogram.ValueAtPercentile(p));
+  }
+  EXPECT_EQ(HdrHistogram::From({}).value().count(), 0);
+}
+
+TEST(HdrHistogram, ContentsThatNoHistogramHasAreRefused) {
+  using Contents = HdrHistogram::Contents;
+  const Contents good{.buckets = {{4096, 0, 2}}, .min = 4096, .max = 4097};
+  ASSERT_TRUE(HdrHistogram::From(good).ok());
+  std::vector<Contents> bad(9, good);
+  bad[0].buckets[0].lowest = 4097;  // In the middle of a bucket.
+  bad[1].buckets[0].count = 0;
+  bad[2].buckets[0].count = -1;
+  bad[3].buckets.push_back({5, 0, 1});  // Out of order.
+  bad[4].buckets[0].lowest = -1;
+  bad[5].buckets[0].lowest = HdrHistogram::kOneHour * 2;
+  bad[6].min = 4000;
+  bad[7].max = 5000;
+  bad[8].sum = -1;
+  for (size_t i = 0; i < bad.size(); ++i) {
+    EXPECT_EQ(HdrHistogram::From(bad[i]).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << i;
+  }
+}
+
 }  // namespace
 }  // namespace attn

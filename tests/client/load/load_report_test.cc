@@ -2,8 +2,11 @@
 
 #include <string>
 
+#include "client/load/load_report_json.h"
+#include "client/load/load_report_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/client/load/sample_report.h"
 
 namespace attn {
 namespace {
@@ -11,37 +14,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using Json = nlohmann::ordered_json;
 
-// A run of 2 s that offered 200 and answered 150 in time, with latencies of
-// 1 to 200 us.
-LoadReport Report() {
-  LoadReport report;
-  report.address = "127.0.0.1:8001";
-  report.profile.shape = ParseCallShape("1,4,4,16,16,32").value();
-  report.payloads = 4;
-  report.connections = 2;
-  report.options.rate = 100;
-  LoadResult& result = report.result;
-  result.window_seconds = 2;
-  result.cpu_seconds = 0.5;
-  result.offered = 200;
-  result.sent = 199;
-  result.unsent = 1;
-  result.answered = 160;
-  result.answered_in_time = 150;
-  result.errors[absl::StatusCode::kResourceExhausted] = 39;
-  for (int64_t i = 1; i <= 200; ++i) {
-    result.latency.Record(i * 1000);
-    result.service.Record(500);
-    result.slip.Record(i);
-  }
-  report.verification.verified = 7;
-  return report;
-}
-
 TEST(LoadReport, JsonHasWhatProgramsReadWithLatencyFromTheIntendedTime) {
-  const Json json = Report().ToJson();
+  const Json json = LoadReportJson(OneStepReport());
   EXPECT_EQ(json["mode"], "open");
   EXPECT_NEAR(json["latency_us"]["p50"], 100, 0.1);
   EXPECT_NEAR(json["latency_us"]["p90"], 180, 0.18);
@@ -53,8 +30,10 @@ TEST(LoadReport, JsonHasWhatProgramsReadWithLatencyFromTheIntendedTime) {
   EXPECT_DOUBLE_EQ(json["service_us"]["p50"], 0.5);
   EXPECT_DOUBLE_EQ(json["offered_rps"], 100);
   EXPECT_DOUBLE_EQ(json["achieved_rps"], 75);
+  // A number: its parts are elsewhere.
   EXPECT_EQ(json["errors"], 39);
   EXPECT_EQ(json["errors_by_code"]["RESOURCE_EXHAUSTED"], 39);
+  EXPECT_EQ(json["first_errors"]["RESOURCE_EXHAUSTED"], "full");
   EXPECT_EQ(json["requests"], 200);
   EXPECT_DOUBLE_EQ(json["duration_s"], 2);
   EXPECT_DOUBLE_EQ(json["client"]["cpu_s"], 0.5);
@@ -62,12 +41,15 @@ TEST(LoadReport, JsonHasWhatProgramsReadWithLatencyFromTheIntendedTime) {
   EXPECT_EQ(json["client"]["unsent"], 1);
   EXPECT_EQ(json["verified"], 7);
   EXPECT_EQ(json["mismatches"], 0);
+  EXPECT_DOUBLE_EQ(json["timeline"][0]["p99_us"], 198);
+  EXPECT_FALSE(json.contains("steps"));
+  EXPECT_FALSE(json.contains("classes"));
 }
 
 TEST(LoadReport, JsonKeepsItsKeysWhereNothingWasMeasured) {
-  LoadReport report = Report();
-  report.result.slip = HdrHistogram();
-  const Json json = report.ToJson();
+  LoadReport report = OneStepReport();
+  report.steps[0].result.slip = HdrHistogram();
+  const Json json = LoadReportJson(report);
   for (const char* key :
        {"p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"}) {
     EXPECT_TRUE(json["server"]["queue_us"].at(key).is_null()) << key;
@@ -78,44 +60,121 @@ TEST(LoadReport, JsonKeepsItsKeysWhereNothingWasMeasured) {
 }
 
 TEST(LoadReport, JsonIsOneDocumentThatParses) {
-  const std::string text = Report().ToJson().dump();
-  EXPECT_EQ(Json::parse(text), Report().ToJson());
+  for (const LoadReport& report : {OneStepReport(), MixedReport()}) {
+    const std::string text = LoadReportJson(report).dump();
+    EXPECT_EQ(Json::parse(text), LoadReportJson(report));
+  }
+}
+
+TEST(LoadReport, OfSeveralStepsJsonHasThemAllAndTheMainOneOnTop) {
+  const Json json = LoadReportJson(MixedReport());
+  ASSERT_EQ(json["steps"].size(), 3u);
+  // 400/s misses the SLO: the highest that passed is 200/s.
+  EXPECT_EQ(json["main_step"], 1);
+  EXPECT_DOUBLE_EQ(json["offered_rps"], 200);
+  EXPECT_EQ(json["config"]["rate_rps"], 200);
+  EXPECT_EQ(json["config"]["slo"], "p99=20ms");
+  EXPECT_EQ(json["passed"], false);
+  EXPECT_EQ(json["steps"][1]["passed"], true);
+  EXPECT_EQ(json["steps"][2]["passed"], false);
+  EXPECT_DOUBLE_EQ(json["steps"][2]["offered_rps"], 400);
+  const Json& classes = json["steps"][0]["classes"];
+  ASSERT_EQ(classes.size(), 2u);
+  EXPECT_EQ(classes[0]["name"], "a,\"b\"");
+  EXPECT_DOUBLE_EQ(classes[0]["offered_rps"], 75);
+  EXPECT_EQ(classes[0]["verified"], 5);
+  EXPECT_NEAR(classes[1]["latency_us"]["p99"], 7500, 7.5);
+}
+
+TEST(LoadReport, ASearchTellsItsKnee) {
+  LoadReport report = MixedReport();
+  report.search = ReportedSearch{};
+  report.search->outcome.rates = {
+      .held = 200, .failed = 400, .trials = 3, .converged = true};
+  EXPECT_THAT(report.Failures(), IsEmpty());
+  const Json json = LoadReportJson(report);
+  EXPECT_EQ(json["search"]["knee_rps"], 200);
+  EXPECT_EQ(json["search"]["failed_rps"], 400);
+  EXPECT_EQ(json["passed"], true);
+  EXPECT_DOUBLE_EQ(json["offered_rps"], 200);
+  EXPECT_THAT(LoadReportText(report),
+              HasSubstr("knee: 200/s keeps to p99=20ms; 400/s does not"));
+  // Wrong answers are never to be expected.
+  report.steps[2].verification[0].mismatches = 1;
+  EXPECT_THAT(report.Failures(), ElementsAre(HasSubstr("step 3")));
+}
+
+TEST(LoadReport, ASearchWithoutAKneeIsAFailure) {
+  LoadReport report = MixedReport();
+  report.search = ReportedSearch{};
+  report.search->outcome.rates = {.failed = 1, .trials = 4, .converged = true};
+  EXPECT_THAT(report.Failures(),
+              ElementsAre("no knee: even 1/s does not keep to p99=20ms"));
+  EXPECT_TRUE(LoadReportJson(report)["search"]["knee_rps"].is_null());
 }
 
 TEST(LoadReport, TheLoopIsNamed) {
-  LoadReport report = Report();
-  EXPECT_THAT(report.ToText(), HasSubstr("open loop, poisson"));
-  report.options.rate = 0;
-  report.options.callers = 3;
-  EXPECT_THAT(report.ToText(), HasSubstr("closed loop, 3 callers"));
-  EXPECT_EQ(report.ToJson()["mode"], "closed");
+  LoadReport report = OneStepReport();
+  EXPECT_THAT(LoadReportText(report), HasSubstr("open loop, poisson"));
+  report.steps[0].options.rate = 0;
+  report.steps[0].options.callers = 3;
+  EXPECT_THAT(LoadReportText(report), HasSubstr("closed loop, 3 callers"));
+  EXPECT_EQ(LoadReportJson(report)["mode"], "closed");
+  EXPECT_EQ(LoadReportJson(report)["config"]["callers"], 3);
 }
 
-TEST(LoadReport, LessThanNinetyNinePercentAchievedIsAFailure) {
-  LoadReport report = Report();
+TEST(LoadReport, TextHasARowForEachStepAndClass) {
+  const std::string text = LoadReportText(MixedReport());
+  EXPECT_THAT(text, HasSubstr("3 steps of an open loop"));
+  EXPECT_THAT(text, HasSubstr("\n   1     100.0     100.0       0"));
+  EXPECT_THAT(text, HasSubstr("a,\"b\" (weight 3): <x>, 4 payloads"));
+  EXPECT_THAT(text, HasSubstr("ok\n"));
+  EXPECT_THAT(text, HasSubstr("no: p99 is 30.0 ms, the SLO allows 20.0 ms"));
+  EXPECT_THAT(text, HasSubstr("highest that passed: step 2, 200/s"));
+  EXPECT_THAT(text, HasSubstr("FAILED"));
+}
+
+TEST(LoadReport, LessThanTheRequiredShareIsAFailure) {
+  LoadReport report = OneStepReport();
   EXPECT_THAT(report.Failures(), ElementsAre(HasSubstr("75.0 %")));
-  EXPECT_EQ(report.ToJson()["passed"], false);
-  EXPECT_THAT(report.ToText(), HasSubstr("FAILED"));
-  report.result.answered_in_time = 197;
+  EXPECT_EQ(LoadReportJson(report)["passed"], false);
+  EXPECT_THAT(LoadReportText(report), HasSubstr("FAILED"));
+  report.steps[0].result.answered_in_time = 197;
   EXPECT_THAT(report.Failures(), ElementsAre(HasSubstr("98.5 %")));
-  report.result.answered_in_time = 198;
+  report.steps[0].result.answered_in_time = 198;
   EXPECT_THAT(report.Failures(), IsEmpty());
-  EXPECT_EQ(report.ToJson()["passed"], true);
+  EXPECT_EQ(LoadReportJson(report)["passed"], true);
+  EXPECT_THAT(LoadReportText(report), Not(HasSubstr("FAILED")));
 }
 
 TEST(LoadReport, AWrongAnswerIsAFailure) {
-  LoadReport report = Report();
-  report.result.answered_in_time = 200;
-  report.verification.mismatches = 1;
-  report.verification.first_mismatch = "element 3";
+  LoadReport report = OneStepReport();
+  report.steps[0].result.answered_in_time = 200;
+  report.steps[0].verification[0].mismatches = 1;
+  report.steps[0].verification[0].first_mismatch = "element 3";
   EXPECT_THAT(report.Failures(), ElementsAre(HasSubstr("element 3")));
 }
 
 TEST(LoadReport, ARunWithoutRequestsIsAFailure) {
-  LoadReport report = Report();
-  report.result = LoadResult();
-  report.result.window_seconds = 1;
+  LoadReport report = OneStepReport();
+  report.steps[0].result = LoadResult();
+  report.steps[0].result.window_seconds = 1;
   EXPECT_THAT(report.Failures(), ElementsAre(HasSubstr("no request")));
+  // And can be told in every form.
+  EXPECT_TRUE(LoadReportJson(report)["latency_us"]["p99"].is_null());
+  EXPECT_THAT(LoadReportText(report), HasSubstr("FAILED"));
+}
+
+TEST(LoadReport, ErrorsAreOneLineForEachCode) {
+  EXPECT_THAT(ErrorLines(OneStepReport().steps[0].result),
+              ElementsAre("39 RESOURCE_EXHAUSTED: full"));
+}
+
+TEST(LoadReport, ATesterThatIsLateItselfIsNoted) {
+  LoadReport report = OneStepReport();
+  EXPECT_THAT(report.Notes(), IsEmpty());
+  for (int i = 0; i < 100; ++i) report.steps[0].result.slip.Record(150'000);
+  EXPECT_THAT(report.Notes(), ElementsAre(HasSubstr("150 us late at p99")));
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include "client/load/load_run.h"
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/load/simulated_server.h"
@@ -195,6 +199,108 @@ TEST(LoadRun, ServersOwnTimesComeFromTheAnswers) {
   EXPECT_EQ(result.server_compute.count(), result.answered);
   EXPECT_NEAR(result.server_compute.mean(), 10e6, 1);
   EXPECT_NEAR(result.server_queue.mean(), 10e6, 0.2e6);
+}
+
+TEST(LoadRun, ClassesAreMeasuredApartAndAddUpToTheTotal) {
+  for (const bool open : {true, false}) {
+    SimulatedTimer timer;
+    SimulatedServer server(timer, kMillisecond);
+    LoadOptions options = open ? Open(100) : Closed(2);
+    options.weights = {3, 1};
+    options.seed = 4;
+    // After the warm-up of 100 or 1000 calls.
+    server.Fail(open ? 500 : 5000, absl::StatusCode::kResourceExhausted);
+    const LoadResult result = RunLoad(options, server.Call(), timer);
+    ASSERT_EQ(result.classes.size(), 2u);
+    int64_t offered = 0;
+    int64_t latencies = 0;
+    for (const CallTally& tally : result.classes) {
+      offered += tally.offered;
+      latencies += tally.latency.count();
+      EXPECT_EQ(tally.server_compute.count(), tally.answered);
+    }
+    EXPECT_EQ(offered, result.offered);
+    EXPECT_EQ(latencies, result.latency.count());
+    EXPECT_EQ(result.error_count(), 1);
+    // Of the warm-up too, in the order in which they were sent.
+    const auto second = static_cast<double>(
+        std::count(server.classes().begin(), server.classes().end(), 1));
+    const auto all = static_cast<double>(server.classes().size());
+    EXPECT_NEAR(second, all / 4, 5 * std::sqrt(all * 0.25 * 0.75));
+  }
+}
+
+TEST(LoadRun, ASingleClassIsTheTotalAlone) {
+  SimulatedTimer timer;
+  SimulatedServer server(timer, kMillisecond);
+  LoadOptions options = Open(100);
+  options.weights = {2};
+  const LoadResult result = RunLoad(options, server.Call(), timer);
+  EXPECT_TRUE(result.classes.empty());
+  EXPECT_EQ(result.offered, 1000);
+}
+
+TEST(LoadRun, UnsentRequestsBelongToTheirClass) {
+  SimulatedTimer timer;
+  SimulatedServer server(timer, kSecond);
+  LoadOptions options = Open(100);
+  options.weights = {1, 1};
+  options.max_in_flight = 1;
+  const LoadResult result = RunLoad(options, server.Call(), timer);
+  int64_t unsent = 0;
+  for (const CallTally& tally : result.classes) {
+    EXPECT_GT(tally.unsent, 400);
+    EXPECT_EQ(tally.sent + tally.unsent, tally.offered);
+    unsent += tally.unsent;
+  }
+  EXPECT_EQ(unsent, result.unsent);
+}
+
+TEST(LoadRun, WhatTheFirstFailedCallSaidIsKept) {
+  SimulatedTimer timer;
+  SimulatedServer server(timer, kMillisecond);
+  server.Fail(200, absl::StatusCode::kUnavailable);
+  const LoadResult result = RunLoad(Open(100), server.Call(), timer);
+  EXPECT_EQ(result.first_errors.at(absl::StatusCode::kUnavailable),
+            "told to fail");
+}
+
+TEST_F(StallTest, TheTimelineSaysWhen) {
+  const LoadResult result = RunLoad(Open(1000), server_.Call(), timer_);
+  ASSERT_EQ(result.timeline.size(), 10u);
+  EXPECT_GT(result.timeline[4].max, 990 * kMillisecond);
+  for (size_t i = 0; i < result.timeline.size(); ++i) {
+    EXPECT_EQ(result.timeline[i].requests, 1000);
+    // The stall touches the seconds beside it too: where it begins, and where
+    // its queue is worked off.
+    const bool far = i < 3 || i > 5;
+    if (far) {
+      EXPECT_LT(result.timeline[i].max, kMillisecond) << i;
+    }
+  }
+}
+
+TEST(LoadRun, AMonitorSeesTheRunWhileItGoesOn) {
+  SimulatedTimer timer;
+  SimulatedServer server(timer, kMillisecond);
+  LoadMonitor monitor;
+  EXPECT_FALSE(monitor.Look().has_value());
+  const int64_t start = timer.Now();
+  std::optional<LoadProgress> warming;
+  std::optional<LoadProgress> measuring;
+  timer.At(start + kSecond / 2, [&] { warming = monitor.Look(); });
+  timer.At(start + 6 * kSecond, [&] { measuring = monitor.Look(); });
+  RunLoad(Open(100), server.Call(), timer, &monitor);
+  ASSERT_TRUE(warming.has_value());
+  EXPECT_TRUE(warming->warming_up);
+  EXPECT_EQ(warming->offered, 0);
+  ASSERT_TRUE(measuring.has_value());
+  EXPECT_FALSE(measuring->warming_up);
+  EXPECT_NEAR(measuring->seconds_left, 5, 0.01);
+  EXPECT_NEAR(measuring->window_seconds, 5, 0.01);
+  EXPECT_NEAR(static_cast<double>(measuring->answered), 500, 2);
+  EXPECT_NEAR(static_cast<double>(measuring->p99), 1e6, 1e6 / 32);
+  EXPECT_FALSE(monitor.Look().has_value());
 }
 
 TEST(LoadRun, CpuTimeIsThatOfTheWindow) {

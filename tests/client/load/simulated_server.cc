@@ -16,8 +16,10 @@ void SimulatedTimer::WaitUntil(int64_t time) {
 }
 
 LoadCall SimulatedServer::Call() {
-  return
-      [this](int64_t sequence, const CallDone& done) { Serve(sequence, done); };
+  return [this](const LoadRequest& request, const CallDone& done) {
+    classes_.push_back(request.call_class);
+    Serve(request.sequence, done);
+  };
 }
 
 void SimulatedServer::Serve(int64_t sequence, const CallDone& done) {
@@ -33,6 +35,7 @@ void SimulatedServer::Serve(int64_t sequence, const CallDone& done) {
   const auto failure = failures_.find(sequence);
   if (failure != failures_.end()) {
     outcome.code = failure->second;
+    outcome.message = "told to fail";
   } else {
     outcome.server =
         ServerTimes{.queue_ns = begin - arrival, .compute_ns = service_};

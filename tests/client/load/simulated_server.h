@@ -55,8 +55,9 @@ class SimulatedServer {
 
   LoadCall Call();
 
-  // When each call arrived.
+  // When each call arrived, and of which class it was.
   const std::vector<int64_t>& arrivals() const { return arrivals_; }
+  const std::vector<size_t>& classes() const { return classes_; }
   int most_in_flight() const { return most_in_flight_; }
 
  private:
@@ -71,6 +72,7 @@ class SimulatedServer {
   int most_in_flight_ = 0;
   std::map<int64_t, absl::StatusCode> failures_;
   std::vector<int64_t> arrivals_;
+  std::vector<size_t> classes_;
 };
 
 }  // namespace attn

@@ -6,11 +6,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "inference/open_inference.grpc.pb.h"
 #include "tests/client/testing/scratch_folder.h"
 #include "tests/integration/memory/big_call.h"
 #include "tests/integration/memory/copy_counts.h"
@@ -145,6 +147,52 @@ TEST_P(CopiesTest, AStubOfAnyLanguageCostsTheServerNoMore) {
     const grpc::Status status = stub->Attend(&context, request, &response);
     ASSERT_TRUE(status.ok()) << status.error_message();
     ASSERT_EQ(static_cast<int64_t>(response.output().data().size()),
+              call.tensor_bytes());
+    ExpectOneCopy(ServerCopies() - before, call.sent_bytes());
+  }
+}
+
+inference::ModelInferRequest InferRequestOf(const v1::AttendRequest& attend,
+                                            bool raw) {
+  inference::ModelInferRequest request;
+  request.set_model_name("attention");
+  const auto add = [&](const char* name, const v1::Tensor& tensor) {
+    auto& input = *request.add_inputs();
+    input.set_name(name);
+    input.set_datatype("FP32");
+    *input.mutable_shape() = tensor.shape();
+    if (raw) {
+      request.add_raw_input_contents(tensor.data());
+      return;
+    }
+    auto& floats = *input.mutable_contents()->mutable_fp32_contents();
+    floats.Resize(static_cast<int>(tensor.data().size() / sizeof(float)), 0);
+    std::memcpy(floats.mutable_data(), tensor.data().data(),
+                tensor.data().size());
+  };
+  add("q", attend.q());
+  add("k", attend.k());
+  add("v", attend.v());
+  return request;
+}
+
+// Raw contents, or packed floats, which lie on the wire as in memory.
+TEST_P(CopiesTest, TheOpenInferenceProtocolCostsTheServerNoMore) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  auto stub =
+      inference::GRPCInferenceService::NewStub(grpc::CreateCustomChannel(
+          address(), grpc::InsecureChannelCredentials(), arguments));
+  for (const bool raw : {true, false}) {
+    const BigCall call(16);
+    const inference::ModelInferRequest request =
+        InferRequestOf(call.Request(), raw);
+    const uint64_t before = ServerCopies();
+    grpc::ClientContext context;
+    inference::ModelInferResponse response;
+    const grpc::Status status = stub->ModelInfer(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_EQ(static_cast<int64_t>(response.raw_output_contents(0).size()),
               call.tensor_bytes());
     ExpectOneCopy(ServerCopies() - before, call.sent_bytes());
   }

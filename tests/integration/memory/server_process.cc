@@ -104,6 +104,10 @@ int ServerProcess::Stop() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+void ServerProcess::Freeze() const { kill(pid_, SIGSTOP); }
+
+void ServerProcess::Thaw() const { kill(pid_, SIGCONT); }
+
 int64_t ServerProcess::MinorFaults() const {
   std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
   const std::string all{std::istreambuf_iterator<char>(file), {}};

@@ -26,6 +26,9 @@ class ServerProcess {
   const std::string& address() const { return address_; }
   // SIGTERM, then waits. The exit code, or -1 for a death by signal.
   int Stop();
+  // Stops it in its tracks, as a machine that hangs: SIGSTOP, then SIGCONT.
+  void Freeze() const;
+  void Thaw() const;
 
   int64_t MinorFaults() const;
   int64_t ResidentBytes() const;

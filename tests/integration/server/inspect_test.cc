@@ -197,6 +197,39 @@ TEST_F(InspectTest, TilesArePooledFromTheWholeTensor) {
   }
 }
 
+// Two heads of 3000 x 3000 are computed in parts, one of them at once.
+TEST_F(InspectTest, TilesOfALongCallAreThoseOfItsHeads) {
+  constexpr int64_t kLong = 3000;
+  wire::InspectRequest request = InspectOf(RandomRequest({.batch = 1,
+                                                          .q_heads = 2,
+                                                          .kv_heads = 1,
+                                                          .q_length = kLong,
+                                                          .kv_length = kLong,
+                                                          .dim = 4},
+                                                         11));
+  SetCausal(request.mutable_spec());
+  request.add_views(wire::INSPECT_VIEW_LOGITS);
+  request.add_views(wire::INSPECT_VIEW_WEIGHTS);
+  wire::InspectTiles& tiles = *request.mutable_tiles();
+  tiles.set_query_tile(7);
+  tiles.set_key_tile(11);
+  tiles.set_pooling(wire::POOLING_MEAN);
+  const wire::InspectResponse whole = Inspected(request);
+  std::string logits;
+  std::string weights;
+  for (const Range& head : {Range{0, 1}, Range{1, 2}}) {
+    Set(head, request.mutable_window()->mutable_head());
+    const wire::InspectResponse seen = Inspected(request);
+    logits += seen.logits().data();
+    weights += seen.weights().data();
+    EXPECT_EQ(seen.row_statistics().SerializeAsString(),
+              whole.row_statistics().SerializeAsString());
+  }
+  EXPECT_EQ(whole.weights().shape(2), 429);
+  EXPECT_TRUE(whole.weights().data() == weights);
+  EXPECT_TRUE(whole.logits().data() == logits);
+}
+
 TEST_F(InspectTest, GradientWeightIsWeightTimesCotangentTimesValue) {
   const wire::AttendRequest call = AttendCall();
   wire::InspectRequest request = InspectOf(call);

@@ -152,13 +152,21 @@ TEST(Limits, AMethodThatTakesNoTensorsReadsNoLongRequest) {
   while (request.size() < size_t{8} << 20)
     request += std::string("\x7a\x00", 2);
   for (const char* method :
-       {"AttentionService/GetServerInfo", "AttentionService/Plan",
-        "LayerService/GetLayer", "LayerService/ListLayers",
-        "LayerService/DeleteLayer"}) {
+       {"attention.v1.AttentionService/GetServerInfo",
+        "attention.v1.AttentionService/Plan",
+        "attention.v1.LayerService/GetLayer",
+        "attention.v1.LayerService/ListLayers",
+        "attention.v1.LayerService/DeleteLayer",
+        "inference.GRPCInferenceService/ServerLive",
+        "inference.GRPCInferenceService/ServerReady",
+        "inference.GRPCInferenceService/ModelReady",
+        "inference.GRPCInferenceService/ServerMetadata",
+        "inference.GRPCInferenceService/ModelMetadata",
+        "inference.GRPCInferenceService/RepositoryIndex"}) {
     SCOPED_TRACE(method);
     std::string response;
-    const grpc::Status status = RawUnary(
-        channel, std::string("/attention.v1.") + method, request, &response);
+    const grpc::Status status =
+        RawUnary(channel, std::string("/") + method, request, &response);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_THAT(status.error_message(),
                 HasSubstr("a request without payloads of 8388608 bytes"));

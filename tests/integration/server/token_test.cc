@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
+#include "inference/open_inference.grpc.pb.h"
 #include "tests/integration/server/raw_rpc.h"
 #include "tests/integration/server/secure_server.h"
 
@@ -73,9 +74,13 @@ TEST_F(TokenTest, EveryMethodOfEveryServiceIsGuarded) {
   server_.Start(options_);
   const auto channel = server_.Connect({});
   std::set<std::string> guarded;
+  // As the health service.
+  const std::set<std::string> probes = {"ServerLive", "ServerReady",
+                                        "ModelReady"};
   for (const google::protobuf::FileDescriptor* file :
        {wire::AttendRequest::descriptor()->file(),
-        wire::PutLayerRequest::descriptor()->file()}) {
+        wire::PutLayerRequest::descriptor()->file(),
+        inference::ModelInferRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       const google::protobuf::ServiceDescriptor& service = *file->service(i);
       for (int j = 0; j < service.method_count(); ++j) {
@@ -84,6 +89,10 @@ TEST_F(TokenTest, EveryMethodOfEveryServiceIsGuarded) {
         const grpc::Status status = RawExchange(
             channel, "/" + service.full_name() + "/" + method, "", &response);
         if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) continue;
+        if (probes.contains(method)) {
+          EXPECT_TRUE(status.ok()) << method << ": " << status.error_message();
+          continue;
+        }
         EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED)
             << method << ": " << status.error_message();
         guarded.insert(method);
@@ -92,7 +101,8 @@ TEST_F(TokenTest, EveryMethodOfEveryServiceIsGuarded) {
   }
   for (const char* method :
        {"Attend", "AttendStream", "Inspect", "AttendBackward", "Plan",
-        "GetServerInfo", "PutLayer", "GetLayer", "ListLayers", "DeleteLayer"}) {
+        "GetServerInfo", "PutLayer", "GetLayer", "ListLayers", "DeleteLayer",
+        "ServerMetadata", "ModelMetadata", "ModelInfer", "RepositoryIndex"}) {
     EXPECT_TRUE(guarded.contains(method)) << method;
   }
 }

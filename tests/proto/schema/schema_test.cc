@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "inference/open_inference.pb.h"
 #include "tests/proto/golden/golden_files.h"
 
 namespace attn {
@@ -82,6 +83,7 @@ std::set<std::string> Schema() {
   std::set<std::string> lines;
   AddFile(*v1::Tensor::descriptor()->file(), lines);
   AddFile(*v1::PutLayerRequest::descriptor()->file(), lines);
+  AddFile(*inference::ModelInferRequest::descriptor()->file(), lines);
   return lines;
 }
 

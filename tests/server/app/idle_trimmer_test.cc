@@ -35,6 +35,16 @@ TEST(IdleWatchTest, OnceForEachQuietTime) {
   EXPECT_FALSE(watch.Look(At(1, 52)));
 }
 
+// It trimmed while a large message was on its way: that is no measure of what
+// can go when the call is over.
+TEST(IdleWatchTest, ATrimAmidABusyTimeIsNotTheLast) {
+  IdleWatch watch;
+  EXPECT_TRUE(watch.Look(At(0, 500)));
+  watch.Trimmed(At(0, 480));
+  EXPECT_FALSE(watch.Look(At(1, 300)));
+  EXPECT_TRUE(watch.Look(At(1, 300)));
+}
+
 // A message that is refused computes nothing, but it was buffered.
 TEST(IdleWatchTest, MemoryThatGrewWithoutComputingGoesBackToo) {
   IdleWatch watch;

@@ -9,51 +9,16 @@
 #include <thread>
 #include <vector>
 
-#include "engine/runtime/mutex.h"
 #include "gtest/gtest.h"
 #include "server/batching/refusal.h"
 #include "server/rpc/byte_buffer.h"
 #include "tests/server/rpc/call_fixture.h"
+#include "tests/server/rpc/reply_box.h"
 
 namespace attn {
 namespace {
 
 namespace wire = ::attention::v1;
-
-// The reply to one job. Thread-safe.
-class ReplyBox {
- public:
-  AttendJob::Reply Callback() {
-    return [this](const absl::Status& status, grpc::ByteBuffer& response) {
-      MutexLock lock(mutex_);
-      ++count_;
-      status_ = status;
-      response_.Swap(&response);
-      replied_.NotifyAll();
-    };
-  }
-
-  absl::Status Wait() {
-    MutexLock lock(mutex_);
-    while (count_ == 0) replied_.Wait(mutex_);
-    return status_;
-  }
-  int count() {
-    MutexLock lock(mutex_);
-    return count_;
-  }
-  bool Parse(wire::AttendResponse& response) {
-    MutexLock lock(mutex_);
-    return ParseMessage(response_, response);
-  }
-
- private:
-  Mutex mutex_;
-  CondVar replied_;
-  int count_ ATTN_GUARDED_BY(mutex_) = 0;
-  absl::Status status_ ATTN_GUARDED_BY(mutex_);
-  grpc::ByteBuffer response_ ATTN_GUARDED_BY(mutex_);
-};
 
 wire::Tensor Ones(int64_t heads, int64_t length, int64_t dim) {
   const std::vector<float> values(static_cast<size_t>(heads * length * dim), 1);

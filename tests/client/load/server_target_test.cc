@@ -1,10 +1,9 @@
-#include "client/load/attend_target.h"
+#include "client/load/server_target.h"
 
 #include <memory>
 #include <utility>
 
 #include "client/library/call_status.h"
-#include "client/load/load_report.h"
 #include "gtest/gtest.h"
 #include "server/app/server.h"
 #include "server/rpc/line_log.h"
@@ -17,9 +16,9 @@ CallProfile Tiny() {
 }
 
 // A real server on a port of its own.
-class AttendTargetTest : public ::testing::Test {
+class ServerTargetTest : public ::testing::Test {
  protected:
-  AttendTargetTest() : log_(LogFormat::kText, [](const std::string&) {}) {}
+  ServerTargetTest() : log_(LogFormat::kText, [](const std::string&) {}) {}
 
   void Serve(ServerOptions options = {}) {
     options.grpc_addresses = {"127.0.0.1:0"};
@@ -32,13 +31,14 @@ class AttendTargetTest : public ::testing::Test {
     server_ = *std::move(server);
   }
 
-  std::unique_ptr<AttendTarget> Target(const CallProfile& profile,
+  std::unique_ptr<ServerTarget> Target(const CallProfile& profile,
                                        int verify_every) {
-    auto target = AttendTarget::Create({.address = server_->grpc_addresses()[0],
-                                        .connections = 2,
-                                        .deadline = absl::Seconds(60),
-                                        .verify_every = verify_every},
-                                       profile, 3);
+    auto target =
+        ServerTarget::Create({.address = server_->grpc_addresses()[0],
+                              .connections = 2,
+                              .deadline = absl::Seconds(60),
+                              .verify_every = verify_every},
+                             {CallClass{.call = profile, .payloads = 3}});
     EXPECT_TRUE(target.ok()) << target.status();
     return *std::move(target);
   }
@@ -65,30 +65,30 @@ void ExpectAllAnswered(const LoadResult& result) {
   EXPECT_GT(result.server_compute.max(), 0);
 }
 
-TEST_F(AttendTargetTest, OpenLoopMeasuresAndVerifiesARealServer) {
+TEST_F(ServerTargetTest, OpenLoopMeasuresAndVerifiesARealServer) {
   Serve();
   const auto target = Target(Tiny(), 1);
   ASSERT_TRUE(target->Probe().ok());
   MonotonicTimer timer;
   const LoadResult result = RunLoad(Short(50, 0), target->Call(), timer);
   ExpectAllAnswered(result);
-  const Verification verification = target->FinishVerification();
+  const Verification verification = target->FinishVerification().at(0);
   EXPECT_EQ(verification.verified + verification.skipped,
             result.answered + result.warmup_requests);
   EXPECT_GT(verification.verified, 0);
   EXPECT_EQ(verification.mismatches, 0) << verification.first_mismatch;
 }
 
-TEST_F(AttendTargetTest, ClosedLoopMeasuresARealServer) {
+TEST_F(ServerTargetTest, ClosedLoopMeasuresARealServer) {
   Serve();
   const auto target = Target(Tiny(), 0);
   MonotonicTimer timer;
   const LoadResult result = RunLoad(Short(0, 3), target->Call(), timer);
   ExpectAllAnswered(result);
-  EXPECT_EQ(target->FinishVerification().verified, 0);
+  EXPECT_EQ(target->FinishVerification().at(0).verified, 0);
 }
 
-TEST_F(AttendTargetTest, RefusalsAreCountedByTheirCode) {
+TEST_F(ServerTargetTest, RefusalsAreCountedByTheirCode) {
   ServerOptions options;
   options.max_message_bytes = 1 << 20;
   options.max_inflight_bytes = 1 << 20;
@@ -106,12 +106,79 @@ TEST_F(AttendTargetTest, RefusalsAreCountedByTheirCode) {
   EXPECT_FALSE(result.KeptUp());
 }
 
-TEST_F(AttendTargetTest, ProbeSaysThatNobodyIsThere) {
+TEST_F(ServerTargetTest, ProbeSaysThatNobodyIsThere) {
   Serve();
   const auto target = Target(Tiny(), 0);
   server_->Stop();
   server_.reset();
   EXPECT_TRUE(IsUnreachable(target->Probe()));
+}
+
+TEST_F(ServerTargetTest, AMixOfKindsIsAnsweredAndVerifiedByClass) {
+  Serve();
+  CallClass attends{.name = "tiny", .call = Tiny(), .payloads = 2};
+  CallClass inspects{.name = "look", .call = Tiny(), .payloads = 2};
+  inspects.call.kind = CallKind::kInspect;
+  inspects.call.priority = v1::PRIORITY_LOW;
+  inspects.call.question.views.weights = true;
+  auto target = ServerTarget::Create(
+      {.address = server_->grpc_addresses()[0], .verify_every = 1},
+      {attends, inspects});
+  ASSERT_TRUE(target.ok()) << target.status();
+  ASSERT_TRUE((*target)->Probe().ok());
+  LoadOptions options = Short(100, 0);
+  options.weights = {1, 1};
+  options.seed = 2;
+  MonotonicTimer timer;
+  const LoadResult result = RunLoad(options, (*target)->Call(), timer);
+  ExpectAllAnswered(result);
+  for (const CallTally& tally : result.classes) {
+    EXPECT_GT(tally.offered, 0);
+    // Both kinds of answers tell the server's times.
+    EXPECT_EQ(tally.server_compute.count(), tally.answered);
+  }
+  const auto verification = (*target)->FinishVerification();
+  ASSERT_EQ(verification.size(), 2u);
+  EXPECT_GT(verification[0].verified + verification[0].skipped, 0);
+  EXPECT_EQ(verification[0].mismatches, 0) << verification[0].first_mismatch;
+  EXPECT_EQ(verification[1].verified, 0);
+  // Each finish counts from the last.
+  EXPECT_EQ((*target)->FinishVerification()[0].verified, 0);
+}
+
+TEST_F(ServerTargetTest, AClassWithASpecIsVerifiedAgainstThatSpec) {
+  Serve();
+  CallProfile profile = Tiny();
+  profile.stages.softcap = 0.5;
+  const auto target = Target(profile, 1);
+  MonotonicTimer timer;
+  ExpectAllAnswered(RunLoad(Short(0, 1), target->Call(), timer));
+  const Verification verification = target->FinishVerification().at(0);
+  EXPECT_GT(verification.verified, 0);
+  EXPECT_EQ(verification.mismatches, 0) << verification.first_mismatch;
+}
+
+TEST_F(ServerTargetTest, TheDeadlineOfAClassIsItsOwn) {
+  Serve();
+  CallClass late{.name = "late",
+                 .call = Tiny(),
+                 .payloads = 1,
+                 .deadline = absl::Nanoseconds(1)};
+  auto target = ServerTarget::Create(
+      {.address = server_->grpc_addresses()[0], .verify_every = 0}, {late});
+  ASSERT_TRUE(target.ok());
+  EXPECT_EQ((*target)->Probe().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(ServerTargetTest, AnErrorNamesTheClassOfAMix) {
+  Serve();
+  CallClass good{.name = "good", .call = Tiny()};
+  CallClass bad{.name = "bad", .call = Tiny()};
+  bad.call.shape = ParseCallShape("1,3,2,4,4,8").value();
+  const auto target = ServerTarget::Create(
+      {.address = server_->grpc_addresses()[0]}, {good, bad});
+  EXPECT_EQ(target.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(target.status().message().find("class bad"), std::string::npos);
 }
 
 TEST(AnswerVerifier, FindsAWrongAnswer) {

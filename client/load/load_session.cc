@@ -1,0 +1,80 @@
+#include "client/load/load_session.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace attn {
+namespace {
+
+// Thread-compatible.
+class LoadSession {
+ public:
+  LoadSession(ServerTarget& target, LoadTimer& timer, LoadObserver& observer,
+              LoadReport& report)
+      : target_(target), timer_(timer), observer_(observer), report_(report) {}
+
+  // Is a step of the report.
+  absl::Status RunStep(const LoadOptions& options) {
+    auto result = Run(options, /*is_probe=*/false);
+    if (!result.ok()) return result.status();
+    report_.steps.push_back({.options = options,
+                             .result = *std::move(result),
+                             .verification = target_.FinishVerification()});
+    observer_.StepEnds(report_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<LoadResult> RunProbe(const LoadOptions& options) {
+    auto result = Run(options, /*is_probe=*/true);
+    target_.FinishVerification();
+    if (result.ok()) observer_.ProbeEnds(*result);
+    return result;
+  }
+
+ private:
+  absl::StatusOr<LoadResult> Run(const LoadOptions& options, bool is_probe) {
+    // A server that is gone would fail every rate there is.
+    if (absl::Status status = target_.Probe(); !status.ok()) return status;
+    observer_.RunBegins(report_, options, is_probe);
+    return RunLoad(options, target_.Call(), timer_, &observer_.monitor());
+  }
+
+  ServerTarget& target_;
+  LoadTimer& timer_;
+  LoadObserver& observer_;
+  LoadReport& report_;
+};
+
+absl::Status RunSearch(const LoadPlan& plan, LoadSession& session,
+                       LoadReport& report) {
+  auto outcome = SearchKnee(
+      plan.steps.front(), *plan.slo, *plan.search,
+      [&session](const LoadOptions& probe) { return session.RunProbe(probe); },
+      [&](const LoadOptions& step) -> absl::StatusOr<LoadResult> {
+        absl::Status status = session.RunStep(step);
+        if (!status.ok()) return status;
+        return report.steps.back().result;
+      });
+  if (!outcome.ok()) return outcome.status();
+  report.search = ReportedSearch{.options = *plan.search, .outcome = *outcome};
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunPlan(const LoadPlan& plan, ServerTarget& target,
+                     LoadTimer& timer, LoadObserver& observer,
+                     LoadReport& report) {
+  report.started = absl::Now();
+  report.slo = plan.slo;
+  LoadSession session(target, timer, observer, report);
+  if (plan.search.has_value()) return RunSearch(plan, session, report);
+  for (const LoadOptions& step : plan.steps) {
+    absl::Status status = session.RunStep(step);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attn

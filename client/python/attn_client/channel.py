@@ -1,0 +1,178 @@
+"""The connection: TLS, tokens, message sizes, deadlines."""
+
+from __future__ import annotations
+
+import ipaddress
+import pathlib
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from .errors import closed, from_rpc_error, refuse
+from .wire import Buffer
+
+# Lengths are 32-bit integers in protobuf, so that no peer could read more.
+LARGEST_MESSAGE = 2**31 - 1
+# As the C++ client: servers allow pings every 10 s and more.
+_KEEPALIVE_MS = 30_000
+_SYSTEM_ROOTS = "system"
+
+
+@dataclass(frozen=True)
+class Security:
+    """How a client trusts a server, and what it shows to be trusted. Files are
+    read once, when the client is made; AttentionClient documents the fields."""
+
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_server_name: str | None = None
+    token: str | None = None
+    token_file: str | None = None
+    allow_plaintext_token: bool = False
+
+
+def check_address(address: str) -> None:
+    """InvalidArgumentError unless it is host:port or unix:/path."""
+    expected = "host:port or unix:/path"
+    if address.startswith("unix:"):
+        if address == "unix:":
+            refuse("address", repr(address), expected)
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        refuse("address", repr(address), expected)
+
+
+def is_this_machine(address: str) -> bool:
+    """Whether only this machine can be behind the address."""
+    if address.startswith("unix:"):
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _read(field: str, path: str) -> bytes:
+    try:
+        return pathlib.Path(path).read_bytes()
+    except OSError as error:
+        refuse(field, f"{path} ({error.strerror})", "a file that can be read")
+
+
+def _read_pem(field: str, path: str, mark: bytes) -> bytes:
+    text = _read(field, path)
+    if mark not in text:
+        refuse(field, path, f"a PEM file with {mark.decode()}")
+    return text
+
+
+def _credentials(security: Security) -> Any:
+    roots: bytes | None = None
+    if security.tls_ca is not None and security.tls_ca != _SYSTEM_ROOTS:
+        roots = _read_pem("tls_ca", security.tls_ca, b"-----BEGIN CERTIFICATE-----")
+    chain: bytes | None = None
+    key: bytes | None = None
+    if security.tls_cert is not None and security.tls_key is not None:
+        chain = _read_pem("tls_cert", security.tls_cert, b"-----BEGIN CERTIFICATE-----")
+        key = _read_pem("tls_key", security.tls_key, b"PRIVATE KEY-----")
+    return grpc.ssl_channel_credentials(roots, key, chain)
+
+
+def _check_together(security: Security) -> None:
+    if (security.tls_cert is None) != (security.tls_key is None):
+        missing = "tls_cert" if security.tls_cert is None else "tls_key"
+        refuse(missing, "nothing", "a file, as the other of the two is given")
+    if security.tls_ca is None:
+        for name in ("tls_cert", "tls_server_name"):
+            if getattr(security, name) is not None:
+                refuse("tls_ca", "nothing", f"a file, as {name} is given")
+    if security.token is not None and security.token_file is not None:
+        refuse("token_file", "a token too", "one of the two")
+
+
+def _token(security: Security) -> str | None:
+    token, field = security.token, "token"
+    if security.token_file is not None:
+        field = "token_file"
+        raw = _read(field, security.token_file)
+        token = raw.decode("latin-1").strip()
+    if token is None:
+        return None
+    if not token or any(not "!" <= c <= "~" for c in token):
+        refuse(field, security.token_file or "something else", "one visible token")
+    return token
+
+
+class Channel:
+    """A gRPC channel that speaks bytes. Thread-safe."""
+
+    def __init__(self, address: str, security: Security) -> None:
+        check_address(address)
+        _check_together(security)
+        self.address = address
+        self._closed = False
+        self._metadata: list[tuple[str, str]] = []
+        tls = security.tls_ca is not None and not address.startswith("unix:")
+        options: list[tuple[str, Any]] = [
+            ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+            ("grpc.max_send_message_length", LARGEST_MESSAGE),
+            ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
+        token = _token(security)
+        if token is not None:
+            self._metadata.append(("authorization", f"Bearer {token}"))
+            if not tls and not is_this_machine(address):
+                if not security.allow_plaintext_token:
+                    refuse(
+                        "tls_ca",
+                        "nothing",
+                        f"a file: the token would cross the network to {address} in "
+                        "plain text (allow_plaintext_token permits it)",
+                    )
+            elif not tls:
+                # A proxy that the environment names would carry it off the machine.
+                options.append(("grpc.enable_http_proxy", 0))
+        if security.tls_server_name is not None:
+            options.append(("grpc.ssl_target_name_override", security.tls_server_name))
+        if tls:
+            credentials = _credentials(security)
+            self._channel = grpc.secure_channel(address, credentials, options)
+        else:
+            self._channel = grpc.insecure_channel(address, options)
+
+    def call(self, method: str, request: bytes, timeout: float) -> bytes:
+        """One unary call, which is waited for. AttnError if it fails."""
+        # Without serializers gRPC hands the bytes on as they are.
+        unary = self._channel.unary_unary(method)
+        try:
+            response: bytes = unary(request, timeout=timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, self.address) from None
+        except ValueError:
+            # What gRPC raises on a closed channel.
+            if not self._closed:
+                raise
+            raise closed(self.address) from None
+        return response
+
+    def stream(self, method: str, requests: Any, timeout: float) -> Any:
+        """A stream both ways: an iterator of bytes, with gRPC's cancel()."""
+        if self._closed:
+            raise closed(self.address)
+        stream = self._channel.stream_stream(method)
+        return stream(requests, timeout=timeout, metadata=self._metadata)
+
+    def close(self) -> None:
+        """Ends the connection and the calls on it."""
+        self._closed = True
+        self._channel.close()
+
+
+def join(parts: list[Buffer]) -> bytes:
+    """The one copy of a message that is made on this side."""
+    return b"".join(parts)
