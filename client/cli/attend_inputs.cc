@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/cli/choices.h"
+#include "client/draw/label_text.h"
 #include "client/io/file.h"
 #include "client/io/json_tensor.h"
 
@@ -80,10 +81,10 @@ absl::Status ConvertTensors(const std::string& name, AttendInputs& inputs) {
   return absl::OkStatus();
 }
 
-// What would not be seen, or would break the line.
+// What would not be seen, would break the line or draw on the terminal.
 std::string Visible(const std::string& token) {
-  return absl::StrReplaceAll(
-      token, {{" ", "_"}, {"\n", "\\n"}, {"\t", "\\t"}, {"\x1b", "\\e"}});
+  return CleanText(absl::StrReplaceAll(
+      token, {{" ", "_"}, {"\n", "\\n"}, {"\t", "\\t"}, {"\x1b", "\\e"}}));
 }
 
 // One token a line; the last needs no end.

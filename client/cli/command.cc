@@ -3,12 +3,13 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/colour.h"
 #include "client/cli/error_line.h"
 #include "client/library/call_status.h"
+#include "client/load/time_text.h"
 #include "engine/core/field_error.h"
 
 namespace attn {
@@ -24,19 +25,13 @@ void PrintError(const std::string& message) {
 
 absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text,
                                             const std::string& flag) {
-  absl::Duration timeout;
-  double seconds = 0;
-  if (absl::SimpleAtod(text, &seconds)) {
-    timeout = absl::Seconds(seconds);
-  } else if (!absl::ParseDuration(text, &timeout)) {
-    timeout = absl::ZeroDuration();
-  }
+  const std::optional<absl::Duration> timeout = ParseTime(text);
   // The negation also refuses a NaN.
-  if (!(timeout > absl::ZeroDuration())) {
+  if (!timeout || !(*timeout > absl::ZeroDuration())) {
     return FieldError(flag, absl::StrCat("\"", text, "\""),
                       "a time > 0: 30s, 500ms, or seconds");
   }
-  return timeout;
+  return *timeout;
 }
 
 absl::Duration GlobalOptions::deadline() const {

@@ -168,6 +168,7 @@ struct CompletionEntry {
 // Entries as words of the shell: 'name:description'.
 std::vector<std::string> Words(const std::vector<CompletionEntry>& entries) {
   std::vector<std::string> words;
+  words.reserve(entries.size());
   for (const CompletionEntry& entry : entries) {
     words.push_back(Quote(
         absl::StrCat(entry.name, ":",

@@ -137,7 +137,10 @@ ExitCode RunConvert(const ConvertFlags& flags, bool json) {
   const auto tensors = ConvertFile(flags);
   if (!tensors.ok()) return ReportUsageError(tensors.status());
   if (json) {
-    std::puts(ConvertToJson(flags, *tensors).dump(2).c_str());
+    // A path need not be UTF-8.
+    std::puts(ConvertToJson(flags, *tensors)
+                  .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+                  .c_str());
     return ExitCode::kOk;
   }
   for (const auto& [name, tensor] : *tensors) {

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/draw/label_text.h"
 #include "engine/core/field_error.h"
 
 namespace attn {
@@ -52,22 +53,34 @@ constexpr FieldAdvice kFieldAdvice[] = {
     {"kernel", "", "attn plan says which kernels compute a call"},
 };
 
-// Characters that stand in the middle of names of files and hosts.
+// Characters that stand in the middle of names of files and hosts, or around
+// what a user named.
 bool IsPartOfName(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
-         c == '-' || c == '/' || c == '.';
+         c == '-' || c == '/' || c == '.' || c == '"';
 }
 
-// Replaces `word` where it stands alone; a file may be called so, too.
-void ReplaceWord(absl::string_view word, absl::string_view by,
-                 std::string& text) {
+// Whether text[begin, end) is an option and no file that is called so, which
+// stands first, or behind what FieldError() says before a value. First stands
+// the `field` of the error, too.
+bool IsOption(absl::string_view text, size_t begin, size_t end,
+              absl::string_view field) {
+  if (begin == 0 && text.substr(0, end) != field) return false;
+  return (begin == 0 || !IsPartOfName(text[begin - 1])) &&
+         (end == text.size() || !IsPartOfName(text[end])) &&
+         !absl::EndsWith(text.substr(0, begin), ": got ");
+}
+
+void ReplaceOption(const FlagName& name, absl::string_view field,
+                   std::string& text) {
   size_t at = 0;
-  while ((at = text.find(std::string(word), at)) != std::string::npos) {
-    const size_t end = at + word.size();
-    const bool alone = (at == 0 || !IsPartOfName(text[at - 1])) &&
-                       (end == text.size() || !IsPartOfName(text[end]));
-    if (alone) text.replace(at, word.size(), std::string(by));
-    at += alone ? by.size() : word.size();
+  while ((at = text.find(std::string(name.option), at)) != std::string::npos) {
+    const size_t end = at + name.option.size();
+    const bool is_option = IsOption(text, at, end, field);
+    if (is_option) {
+      text.replace(at, name.option.size(), std::string(name.flag));
+    }
+    at += is_option ? name.flag.size() : name.option.size();
   }
 }
 
@@ -84,7 +97,7 @@ std::string OneLine(absl::string_view text) {
     }
   }
   absl::StripTrailingAsciiWhitespace(&line);
-  return line;
+  return CleanText(line);
 }
 
 std::string NameFlags(const absl::Status& status) {
@@ -95,7 +108,7 @@ std::string NameFlags(const absl::Status& status) {
     message.replace(0, field.size(), std::string(name.flag));
   }
   for (const FlagName& name : kOptionFlags) {
-    ReplaceWord(name.option, name.flag, message);
+    ReplaceOption(name, field, message);
   }
   return message;
 }

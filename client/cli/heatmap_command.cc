@@ -20,6 +20,7 @@
 #include "client/cli/heatmap_flags.h"
 #include "client/cli/seen_scores.h"
 #include "client/cli/spec_flags.h"
+#include "client/cli/waiting_line.h"
 #include "client/draw/figure_layout.h"
 #include "client/draw/figure_painter.h"
 #include "client/draw/font.h"
@@ -180,7 +181,13 @@ ExitCode PresentFigure(const AttentionFigure& figure,
                         question.heads.size() == 1 ? " head: " : " heads: ",
                         DescribeFigure(figure), "\n");
   }
-  std::fputs(json ? (document.dump(2) + "\n").c_str() : text.c_str(), stdout);
+  if (json) {
+    // A path need not be UTF-8.
+    text =
+        document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+        "\n";
+  }
+  std::fputs(text.c_str(), stdout);
   return ExitCode::kOk;
 }
 
@@ -202,7 +209,10 @@ ExitCode RunHeatmap(const HeatmapCommandFlags& flags,
   if (!client.ok()) return ReportUsageError(client.status());
   auto message = static_cast<const CallMessage&>(call);
   ApplyCallInfo(flags.info, message);
-  const auto seen = SeeScores(*client, message, *question);
+  const auto seen = [&] {
+    const WaitingLine waiting("attn heatmap");
+    return SeeScores(*client, message, *question);
+  }();
   if (!seen.ok()) return ReportCallError(seen.status());
   AttentionFigure figure = MakeFigure(
       *seen, *question, *names,

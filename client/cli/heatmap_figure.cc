@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/heat_map.h"
 #include "client/cli/text_table.h"
+#include "client/draw/label_text.h"
 #include "client/io/json_tensor.h"
 
 namespace attn {
@@ -61,7 +62,9 @@ ColourScale ScaleFor(const std::string& label, const PanelSummary& summary,
       summary.any() ? std::max(std::abs(summary.low), std::abs(summary.high))
                     : 0;
   scale.diverging = centred || (summary.any() && summary.low < 0);
-  scale.high = limit.value_or(largest > 0 ? largest : 1);
+  // Its half is above 0, too, which that of the least number of all is not.
+  scale.high = std::max(limit.value_or(largest > 0 ? largest : 1),
+                        std::numeric_limits<double>::min());
   scale.low = scale.diverging ? -scale.high : 0;
   if (largest > scale.high) {
     absl::StrAppend(&scale.label, ", up to ", FormatNumber(scale.high));
@@ -155,8 +158,10 @@ std::string FigureToText(const AttentionFigure& figure, bool colour) {
   const std::vector<std::string> rows = CellNames(figure.queries);
   const std::vector<std::string> columns = CellNames(figure.keys);
   std::string text;
-  if (!figure.title.empty()) absl::StrAppend(&text, figure.title, "\n");
-  absl::StrAppend(&text, figure.subtitle, "\n");
+  if (!figure.title.empty()) {
+    absl::StrAppend(&text, CleanText(figure.title), "\n");
+  }
+  absl::StrAppend(&text, CleanText(figure.subtitle), "\n");
   for (const FigureGroup& group : figure.groups) {
     std::vector<HeatMapPanel> panels;
     // RenderHeatMap() asks for what is visible.

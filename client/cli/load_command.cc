@@ -9,6 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/error_line.h"
 #include "client/cli/load_flags.h"
 #include "client/cli/load_presenter.h"
 #include "client/io/file.h"
@@ -47,16 +48,17 @@ Examples:
   attn load --closed 4 --seed 2 --histogram-out a.json
   attn load --merge a.json,b.json)";
 
+// Writes what it can; the first that it cannot is the error.
 absl::Status WriteReports(const LoadFlags& flags, const LoadReport& report) {
   absl::Status status;
   if (!flags.csv.empty()) {
-    status = WriteFile(flags.csv, LoadReportCsv(report));
+    status.Update(WriteFile(flags.csv, LoadReportCsv(report)));
   }
-  if (status.ok() && !flags.html.empty()) {
-    status = WriteFile(flags.html, LoadReportHtml(report));
+  if (!flags.html.empty()) {
+    status.Update(WriteFile(flags.html, LoadReportHtml(report)));
   }
-  if (status.ok() && !flags.histogram_out.empty()) {
-    status = WriteFile(flags.histogram_out, LoadRecord(report));
+  if (!flags.histogram_out.empty()) {
+    status.Update(WriteFile(flags.histogram_out, LoadRecord(report)));
   }
   return status;
 }
@@ -64,7 +66,7 @@ absl::Status WriteReports(const LoadFlags& flags, const LoadReport& report) {
 void PrintLines(const std::string& prefix,
                 const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
-    std::fprintf(stderr, "attn: %s%s\n", prefix.c_str(), line.c_str());
+    std::fprintf(stderr, "attn: %s%s\n", prefix.c_str(), OneLine(line).c_str());
   }
 }
 
@@ -83,9 +85,7 @@ void PrintFailures(const LoadReport& report) {
 
 ExitCode Present(const LoadFlags& flags, const GlobalOptions& global,
                  const LoadReport& report, bool rows_are_out) {
-  if (absl::Status status = WriteReports(flags, report); !status.ok()) {
-    return ReportUsageError(status);
-  }
+  const absl::Status written = WriteReports(flags, report);
   const std::string text =
       global.json ? LoadReportJson(report).dump(
                         2, ' ', false,
@@ -96,6 +96,7 @@ ExitCode Present(const LoadFlags& flags, const GlobalOptions& global,
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
   PrintFailures(report);
+  if (!written.ok()) return ReportUsageError(written);
   return report.Failures().empty() ? ExitCode::kOk : ExitCode::kCheckFailed;
 }
 

@@ -1,8 +1,7 @@
 #include "client/cli/load_flags.h"
 
-#include <filesystem>
-#include <fstream>
-#include <system_error>
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -19,6 +18,8 @@
 
 namespace attn {
 namespace {
+
+constexpr const char* kPaces[] = {"--rate", "--closed", "--steps", "--ramp"};
 
 constexpr char kCallGroup[] = "What is sent";
 constexpr char kPaceGroup[] = "How often: one of";
@@ -171,7 +172,7 @@ absl::Status RefuseEach(const LoadFlags& flags,
 
 absl::Status CheckPace(const LoadFlags& flags) {
   std::string first;
-  for (const std::string flag : {"--rate", "--closed", "--steps", "--ramp"}) {
+  for (const char* flag : kPaces) {
     if (!flags.given.contains(flag)) continue;
     if (!first.empty()) {
       return FieldError(flag, absl::StrCat("a value beside ", first),
@@ -179,7 +180,7 @@ absl::Status CheckPace(const LoadFlags& flags) {
     }
     first = flag;
   }
-  if (first.empty() && flags.slo.empty()) {
+  if (first.empty() && !flags.given.contains("--slo")) {
     return FieldError("--rate", "neither it nor another pace",
                       "--rate 100, --closed 4, --steps 100,200, --ramp "
                       "100:500:5, or --slo p99=20ms to search for the rate");
@@ -188,8 +189,10 @@ absl::Status CheckPace(const LoadFlags& flags) {
 }
 
 bool Searches(const LoadFlags& flags) {
-  return !flags.slo.empty() && flags.rate <= 0 && flags.closed <= 0 &&
-         flags.steps.empty() && flags.ramp.empty();
+  const bool paced =
+      std::any_of(std::begin(kPaces), std::end(kPaces),
+                  [&](const char* flag) { return flags.given.contains(flag); });
+  return flags.given.contains("--slo") && !paced;
 }
 
 absl::Status CheckCombinations(const LoadFlags& flags) {
@@ -213,7 +216,7 @@ absl::Status CheckCombinations(const LoadFlags& flags) {
                     "processes that search on their own cannot be merged; "
                     "give them --rate or --steps");
   }
-  if (status.ok() && !flags.profile.empty()) {
+  if (status.ok() && flags.given.contains("--profile")) {
     status = RefuseEach(flags, {"--shape", "--dtype", "--causal", "--payloads"},
                         "beside --profile", "the profile's classes say it");
   }
@@ -221,7 +224,7 @@ absl::Status CheckCombinations(const LoadFlags& flags) {
 }
 
 absl::StatusOr<std::vector<CallClass>> ReadClasses(const LoadFlags& flags) {
-  if (!flags.profile.empty()) {
+  if (flags.given.contains("--profile")) {
     constexpr int64_t kMostProfileBytes = 16 << 20;
     const auto text = ReadFile(flags.profile, kMostProfileBytes);
     if (!text.ok()) return text.status();
@@ -278,7 +281,7 @@ absl::StatusOr<KneeSearchOptions> ReadSearch(const LoadFlags& flags) {
   auto tolerance = ReadTolerance(flags.slo_tolerance);
   if (!tolerance.ok()) return tolerance.status();
   search.tolerance = *tolerance;
-  if (!flags.slo_range.empty()) {
+  if (flags.given.contains("--slo-range")) {
     auto range = ParseRateRange(flags.slo_range, "--slo-range");
     if (!range.ok()) return range.status();
     search.range = *range;
@@ -307,15 +310,6 @@ absl::StatusOr<LoadPlan> ReadPlan(const LoadFlags& flags) {
     plan.search = *search;
   }
   return plan;
-}
-
-// Leaves things as they were.
-bool CanWrite(const std::string& path) {
-  std::error_code error;
-  const bool is_new = !std::filesystem::exists(path, error);
-  const bool can = std::ofstream(path, std::ios::app).is_open();
-  if (can && is_new) std::filesystem::remove(path, error);
-  return can;
 }
 
 }  // namespace
@@ -371,7 +365,7 @@ absl::Status CheckReportFiles(const LoadFlags& flags) {
       return FieldError(flag, absl::StrCat("\"", path, "\" again"),
                         "a file of its own for each report");
     }
-    if (!CanWrite(path)) {
+    if (!CheckWritable(path).ok()) {
       return FieldError(flag, absl::StrCat("\"", path, "\""),
                         "a file that can be written, in a folder that exists");
     }

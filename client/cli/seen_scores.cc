@@ -52,7 +52,8 @@ absl::StatusOr<std::vector<std::vector<double>>> PlanesOf(
   if (!tensor.ok()) return tensor.status();
   const Shape& shape = tensor->shape();
   const int64_t span = question.heads.back() + 1 - question.heads.front();
-  if (shape.rank() != 4 || shape[0] != 1 || shape[1] != span) {
+  // Whoever draws it counts on as many cells.
+  if (!(shape == Shape{1, span, question.rows(), question.columns()})) {
     return absl::InternalError(
         absl::StrCat("the response's ", name, " is ", shape.ToString()));
   }

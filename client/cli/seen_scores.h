@@ -29,6 +29,9 @@ struct ScoreQuestion {
   bool weights = true;
 
   bool pools() const { return query_step > 1 || key_step > 1; }
+  // Cells of a head.
+  int64_t rows() const { return (query_count + query_step - 1) / query_step; }
+  int64_t columns() const { return (key_count + key_step - 1) / key_step; }
 };
 
 // Of one head: [rows, columns] row-major, of what was asked for.

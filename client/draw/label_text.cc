@@ -94,15 +94,21 @@ std::string FitText(absl::string_view text, double width, int size,
                     const TextRuler& ruler) {
   std::string clean = CleanText(text);
   if (ruler.Width(clean, size) <= width) return clean;
-  std::vector<char32_t> points = CodePoints(clean);
-  while (!points.empty()) {
-    points.pop_back();
-    std::string cut;
-    for (const char32_t c : points) Append(c, cut);
-    cut += "…";
-    if (ruler.Width(cut, size) <= width) return cut;
+  const std::vector<char32_t> points = CodePoints(clean);
+  const auto cut = [&points](size_t length) {
+    std::string begin;
+    for (size_t i = 0; i < length; ++i) Append(points[i], begin);
+    return begin + "…";
+  };
+  if (ruler.Width(cut(0), size) > width) return "";
+  // By halves: a line of a file may be as long as the file.
+  size_t fits = 0;
+  size_t too_long = points.size();
+  while (fits + 1 < too_long) {
+    const size_t middle = fits + (too_long - fits) / 2;
+    (ruler.Width(cut(middle), size) <= width ? fits : too_long) = middle;
   }
-  return "";
+  return cut(fits);
 }
 
 }  // namespace attn

@@ -153,6 +153,8 @@ absl::Status WriteNpz(const std::string& path, const TensorMap& tensors) {
       !std::filesystem::is_regular_file(path, error)) {
     return Bad(path, "a .npz file is written to regular files only");
   }
+  // libzip would remove the file rather than write one without members.
+  if (tensors.empty()) return Bad(path, "no tensors to write");
   auto archive = Open(path, ZIP_CREATE | ZIP_TRUNCATE);
   if (!archive.ok()) return archive.status();
   std::vector<std::string> kept;  // libzip reads the buffers when it closes.

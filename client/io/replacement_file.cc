@@ -13,22 +13,31 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "client/io/file.h"
 
 namespace attn {
 namespace {
 
 namespace fs = std::filesystem;
 
-absl::Status Problem(const std::string& name, int error) {
-  const std::string message =
-      absl::StrCat(name, ": ", std::generic_category().message(error));
-  if (error == ENOENT) return absl::NotFoundError(message);
-  return absl::InvalidArgumentError(message);
-}
+// As many as Linux follows.
+constexpr int kMostLinks = 40;
 
 absl::Status IsThere(const std::string& name) {
   return absl::AlreadyExistsError(
       absl::StrCat(name, ": there is such a file; --force replaces it"));
+}
+
+// What new files of this process lack. It can only be read by setting it, so
+// that it is read once: two threads at it could leave what the other one set.
+// What another thread makes meanwhile gets too few rights, not too many.
+mode_t FileMask() {
+  static const mode_t mask = [] {
+    const mode_t found = umask(S_IRWXG | S_IRWXO);
+    umask(found);
+    return found;
+  }();
+  return mask;
 }
 
 // The rights that a file of this process gets; the temporary one has fewer.
@@ -36,17 +45,30 @@ mode_t UsualMode(const std::string& target) {
   struct stat known {};
   constexpr mode_t kRights = 0777;
   if (stat(target.c_str(), &known) == 0) return known.st_mode & kRights;
-  const mode_t mask = umask(0);
-  umask(mask);
-  return 0666U & ~mask;
+  return 0666U & ~FileMask();
 }
 
-// What `path` is or would be once links are followed.
+// Gives a file its rights and its bytes to the disk; 0 or an errno.
+int Settle(const std::string& path, mode_t mode) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return errno;
+  const bool settled = fchmod(descriptor, mode) == 0 && fsync(descriptor) == 0;
+  const int error = settled ? 0 : errno;
+  close(descriptor);
+  return error;
+}
+
+// What `path` is or would be once links are followed. Of links in a circle, one
+// of them.
 std::string Followed(const std::string& path) {
+  fs::path followed = path;
   std::error_code error;
-  if (!fs::is_symlink(path, error)) return path;
-  const fs::path target = fs::weakly_canonical(path, error);
-  return error ? path : target.string();
+  for (int links = 0; links < kMostLinks; ++links) {
+    const fs::path next = fs::read_symlink(followed, error);
+    if (error) break;  // it is none
+    followed = followed.parent_path() / next;
+  }
+  return followed.string();
 }
 
 }  // namespace
@@ -59,7 +81,8 @@ absl::StatusOr<ReplacementFile> ReplacementFile::Create(const std::string& path,
   file.existing_ = existing;
   std::error_code error;
   const fs::file_status status = fs::status(file.target_, error);
-  if (fs::is_directory(status)) return Problem(path, EISDIR);
+  if (!fs::status_known(status)) return FileError(path, error.value());
+  if (fs::is_directory(status)) return FileError(path, EISDIR);
   if (fs::exists(status)) {
     if (existing == Existing::kKeep) return IsThere(path);
     // A pipe or a device is not to be replaced by a file.
@@ -68,13 +91,14 @@ absl::StatusOr<ReplacementFile> ReplacementFile::Create(const std::string& path,
           absl::StrCat(path, ": this is no regular file"));
     }
   }
-  const fs::path target(file.target_);
-  const std::string ending = target.extension().string();
-  std::string name =
-      (target.parent_path() / absl::StrCat(".attn-XXXXXX", ending)).string();
+  // Of the name that was given: who writes goes by that.
+  const std::string ending = fs::path(path).extension().string();
+  std::string name = (fs::path(file.target_).parent_path() /
+                      absl::StrCat(".attn-XXXXXX", ending))
+                         .string();
   const int descriptor =
       mkostemps(name.data(), static_cast<int>(ending.size()), O_CLOEXEC);
-  if (descriptor < 0) return Problem(path, errno);
+  if (descriptor < 0) return FileError(path, errno);
   close(descriptor);
   file.temporary_ = name;
   return file;
@@ -108,9 +132,9 @@ absl::Status ReplacementFile::Blame(const absl::Status& status) const {
 }
 
 absl::Status ReplacementFile::Commit() {
-  if (chmod(temporary_.c_str(), UsualMode(target_)) != 0) {
-    return Problem(name_, errno);
-  }
+  // Before it has its name, or a power failure could leave a part of it there.
+  const int error = Settle(temporary_, UsualMode(target_));
+  if (error != 0) return FileError(name_, error);
   if (existing_ == Existing::kKeep) {
     // A second name fails where rename() would replace.
     if (link(temporary_.c_str(), target_.c_str()) == 0) {
@@ -122,7 +146,7 @@ absl::Status ReplacementFile::Commit() {
     // Some file systems have no second names.
   }
   if (rename(temporary_.c_str(), target_.c_str()) != 0) {
-    return Problem(name_, errno);
+    return FileError(name_, errno);
   }
   temporary_.clear();
   return absl::OkStatus();

@@ -8,13 +8,14 @@
 namespace attn {
 
 // Something to write beside the file that is meant, which it replaces in one
-// step. Without Commit() it goes away. Move-only; thread-compatible.
+// step. Without Commit() it goes away; a process that is killed leaves it, as
+// .attn-*. Move-only; thread-compatible.
 class ReplacementFile {
  public:
   enum class Existing { kReplace, kKeep };
 
-  // Makes an empty file in the folder of `path`, which keeps the ending of its
-  // name; a link is followed. INVALID_ARGUMENT or NOT_FOUND if that cannot be;
+  // Makes an empty file beside `path`, or beside what that links to, with the
+  // ending of the name `path`. INVALID_ARGUMENT or NOT_FOUND if that cannot be;
   // ALREADY_EXISTS for kKeep where there is a file. Errors begin with `path`.
   static absl::StatusOr<ReplacementFile> Create(const std::string& path,
                                                 Existing existing);

@@ -52,7 +52,11 @@ absl::Status WriteJsonFile(const std::string& path, const TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) {
     document[name] = TensorToJson(tensor);
   }
-  return WriteFile(path, document.dump() + "\n");
+  // A name that is no UTF-8 is made some, as in .safetensors.
+  return WriteFile(
+      path,
+      document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+          "\n");
 }
 
 // One row for each kind of file.

@@ -8,8 +8,10 @@ namespace {
 
 constexpr int64_t kToken = 1000;
 
+// Only none is none: that is no bound, and no way back.
 int64_t Thousandths(double tokens) {
-  return std::llround(tokens * static_cast<double>(kToken));
+  const int64_t rounded = std::llround(tokens * static_cast<double>(kToken));
+  return tokens > 0 ? std::max<int64_t>(rounded, 1) : 0;
 }
 
 }  // namespace

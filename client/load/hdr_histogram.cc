@@ -41,6 +41,19 @@ int64_t HighestAt(size_t index, int bits) {
   return LowestAt(index, bits) + (int64_t{1} << BucketAt(index, bits)) - 1;
 }
 
+// Of one that is told. Sums of many such do not overflow.
+constexpr int64_t kMostToldValues = 100'000'000'000'000;
+
+// The sum of values from min to max, but for rounding.
+bool SumFits(const HdrHistogram::Contents& contents, int64_t count) {
+  constexpr double kRoundingOfSum = 1e-6;
+  const auto n = static_cast<double>(count);
+  const double least = static_cast<double>(contents.min) * n;
+  const double most = static_cast<double>(contents.max) * n;
+  return contents.sum >= least * (1 - kRoundingOfSum) &&
+         contents.sum <= most * (1 + kRoundingOfSum);
+}
+
 }  // namespace
 
 HdrHistogram::HdrHistogram(int64_t highest, int bits)
@@ -119,6 +132,9 @@ absl::StatusOr<HdrHistogram> HdrHistogram::From(const Contents& contents) {
     }
     made.counts_[index] = bucket.count;
     made.count_ += bucket.count;
+    if (made.count_ > kMostToldValues) {
+      return absl::InvalidArgumentError("a histogram of too many values");
+    }
     next = HighestAt(index, made.bits_) + 1;
   }
   const auto in_bucket = [&made](int64_t value, const Bucket& bucket) {
@@ -127,7 +143,7 @@ absl::StatusOr<HdrHistogram> HdrHistogram::From(const Contents& contents) {
   };
   if (!in_bucket(contents.min, contents.buckets.front()) ||
       !in_bucket(contents.max, contents.buckets.back()) ||
-      contents.min > contents.max || !(contents.sum >= 0) ||
+      contents.min > contents.max || !SumFits(contents, made.count_) ||
       contents.clipped < 0 || contents.clipped > made.count_) {
     return absl::InvalidArgumentError(
         "a histogram's min, max, sum or clipped do not fit its buckets");

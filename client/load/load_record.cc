@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/io/json_tensor.h"
+#include "client/load/load_plan.h"
+#include "client/load/mix_profile.h"
 #include "client/load/record_reader.h"
 #include "engine/core/field_error.h"
 #include "nlohmann/json.hpp"
@@ -130,7 +132,7 @@ absl::Status Read(RecordReader reader, Verification& verification) {
   reader.Get("verified", verification.verified);
   reader.Get("mismatches", verification.mismatches);
   reader.Get("skipped", verification.skipped);
-  reader.Get("first_mismatch", verification.first_mismatch);
+  reader.GetLine("first_mismatch", verification.first_mismatch);
   return reader.status();
 }
 
@@ -147,22 +149,18 @@ absl::Status Read(RecordReader reader, LoadOptions& options) {
   std::string arrivals;
   int64_t duration = 0;
   int64_t warmup = 0;
-  int64_t callers = 0;
-  int64_t max_in_flight = 0;
   reader.Get("rate", options.rate);
   reader.Get("arrivals", arrivals);
-  reader.Get("callers", callers);
+  reader.Get("callers", options.callers);
   reader.Get("duration_ns", duration);
   reader.Get("warmup_ns", warmup);
-  reader.Get("max_in_flight", max_in_flight);
+  reader.Get("max_in_flight", options.max_in_flight);
   const auto parsed = ParseArrivals(arrivals);
   if (!parsed.ok()) reader.Fail("arrivals", "poisson or constant");
   if (!reader.status().ok()) return reader.status();
   options.arrivals = *parsed;
   options.duration = absl::Nanoseconds(duration);
   options.warmup = absl::Nanoseconds(warmup);
-  options.callers = static_cast<int>(callers);
-  options.max_in_flight = static_cast<int>(max_in_flight);
   return absl::OkStatus();
 }
 
@@ -189,24 +187,35 @@ RecordJson Write(const LoadStep& step) {
   return json;
 }
 
-absl::Status Read(RecordReader reader, LoadStep& step) {
+// `classes`: how many there are. Checked first, for each takes a megabyte.
+absl::Status Read(RecordReader reader, size_t classes, LoadStep& step) {
   LoadResult& result = step.result;
+  const std::vector<RecordReader> tallies = reader.List("tallies");
+  if (tallies.size() != classes) reader.Fail("tallies", "one for each class");
   reader.Get("warmup_requests", result.warmup_requests);
   reader.Get("window_s", result.window_seconds);
   reader.Get("cpu_s", result.cpu_seconds);
+  constexpr double kShortestWindow = 1e-3;
+  if (result.window_seconds < kShortestWindow) {
+    reader.Fail("window_s", "a number >= 0.001");
+  }
+  if (!reader.status().ok()) return reader.status();
   absl::Status status = Read(reader.Object("options"), step.options);
   if (status.ok()) status = Read(reader.Object("slip_ns"), result.slip);
   if (!status.ok()) return status;
-  for (const RecordReader& one : reader.List("tallies")) {
+  for (const RecordReader& one : tallies) {
     CallTally tally;
     status = Read(one, tally);
     if (!status.ok()) return status;
     result.Merge(tally);
-    result.classes.push_back(std::move(tally));
+    if (classes > 1) result.classes.push_back(std::move(tally));
   }
   for (const RecordReader& one : reader.List("verification")) {
     status = Read(one, step.verification.emplace_back());
     if (!status.ok()) return status;
+  }
+  if (step.verification.size() != classes) {
+    reader.Fail("verification", "one for each class");
   }
   return reader.status();
 }
@@ -219,12 +228,10 @@ RecordJson Write(const ReportedClass& one) {
 }
 
 absl::Status Read(RecordReader reader, ReportedClass& one) {
-  int64_t payloads = 0;
-  reader.Get("name", one.name);
+  reader.GetLine("name", one.name);
   reader.Get("weight", one.weight);
-  reader.Get("call", one.call);
-  reader.Get("payloads", payloads);
-  one.payloads = static_cast<int>(payloads);
+  reader.GetLine("call", one.call);
+  reader.Get("payloads", one.payloads);
   return reader.status();
 }
 
@@ -233,15 +240,13 @@ absl::Status ReadHead(RecordReader& reader, LoadReport& report) {
   std::string started;
   std::string slo;
   std::string seed;
-  int64_t connections = 0;
-  int64_t processes = 0;
   reader.Get("kind", kind);
   if (kind != kRecordKind) reader.Fail("kind", kRecordKind);
-  reader.Get("address", report.address);
+  reader.GetLine("address", report.address);
   reader.Get("started", started);
   reader.Get("seed", seed);
-  reader.Get("connections", connections);
-  reader.Get("processes", processes);
+  reader.Get("connections", report.connections);
+  reader.Get("processes", report.processes);
   reader.Get("slo", slo);
   if (!absl::ParseTime(absl::RFC3339_full, started, &report.started, nullptr)) {
     reader.Fail("started", "a time of RFC 3339");
@@ -252,23 +257,18 @@ absl::Status ReadHead(RecordReader& reader, LoadReport& report) {
     if (parsed.ok()) report.slo = *parsed;
   }
   if (!absl::SimpleAtoi(seed, &report.seed)) reader.Fail("seed", "a number");
-  report.connections = static_cast<int>(connections);
-  report.processes = static_cast<int>(processes);
   return reader.status();
 }
 
-// What the other parts of attn take for granted.
-absl::Status CheckSteps(RecordReader& reader, LoadReport& report) {
-  for (LoadStep& step : report.steps) {
-    const size_t classes = step.result.classes.size();
-    if (classes != report.classes.size() ||
-        step.verification.size() != classes || classes == 0) {
-      reader.Fail("steps", "a tally and a verification for each class");
-    }
-    if (classes == 1) step.result.classes.clear();
+// The elements of a list of 1 to `most`.
+std::vector<RecordReader> Some(const char* key, size_t most,
+                               RecordReader& reader) {
+  std::vector<RecordReader> elements = reader.List(key);
+  if (elements.empty() || elements.size() > most) {
+    reader.Fail(key, absl::StrCat("a list of 1 to ", most));
+    elements.clear();
   }
-  if (report.steps.empty()) reader.Fail("steps", "one or more");
-  return reader.status();
+  return elements;
 }
 
 }  // namespace
@@ -302,16 +302,16 @@ absl::StatusOr<LoadReport> ParseLoadRecord(const std::string& text,
   LoadReport report;
   absl::Status status = ReadHead(reader, report);
   if (!status.ok()) return status;
-  for (const RecordReader& one : reader.List("classes")) {
+  for (const RecordReader& one : Some("classes", kMostClasses, reader)) {
     status = Read(one, report.classes.emplace_back());
     if (!status.ok()) return status;
   }
-  for (const RecordReader& one : reader.List("steps")) {
-    status = Read(one, report.steps.emplace_back());
+  if (!reader.status().ok()) return reader.status();
+  for (const RecordReader& one : Some("steps", kMostSteps, reader)) {
+    status = Read(one, report.classes.size(), report.steps.emplace_back());
     if (!status.ok()) return status;
   }
-  status = CheckSteps(reader, report);
-  if (!status.ok()) return status;
+  if (!reader.status().ok()) return reader.status();
   return report;
 }
 

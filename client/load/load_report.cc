@@ -51,7 +51,7 @@ size_t LoadReport::MainStep() const {
   for (size_t i = 0; i < steps.size(); ++i) {
     if (!steps[i].Failures(slo_or_null()).empty()) continue;
     if (!best.has_value() ||
-        steps[i].result.offered_rate() > steps[*best].result.offered_rate()) {
+        steps[i].options.rate > steps[*best].options.rate) {
       best = i;
     }
   }

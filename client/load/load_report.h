@@ -70,8 +70,8 @@ struct LoadReport {
   bool cut_short = false;
 
   const Slo* slo_or_null() const { return slo.has_value() ? &*slo : nullptr; }
-  // The step that the report is about: of those that passed, the one that
-  // offered most; the last if none did. There must be one.
+  // The step that the report is about: of those that passed, the one of the
+  // highest rate; the last if none did. There must be one.
   size_t MainStep() const;
   // Why the load counts as failed, one line each; empty if it passed. Steps of
   // a search may fail, but for wrong answers.

@@ -10,6 +10,13 @@
 namespace attn {
 namespace {
 
+// A spreadsheet would compute a text that begins so.
+std::string NoFormula(const std::string& text) {
+  constexpr char kBeginsFormula[] = "=+-@\t\r";
+  return text.find_first_of(kBeginsFormula) == 0 ? absl::StrCat("'", text)
+                                                 : text;
+}
+
 std::string Quoted(const std::string& cell) {
   if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
   return absl::StrCat("\"", absl::StrReplaceAll(cell, {{"\"", "\"\""}}), "\"");
@@ -24,7 +31,7 @@ struct CsvRow {
 
   void Add(const std::string& name, const std::string& text) {
     heading.push_back(name);
-    cells.push_back(Quoted(text));
+    cells.push_back(Quoted(NoFormula(text)));
   }
   void Add(const std::string& name, double value) { Add(name, Exact(value)); }
   void Add(const std::string& name, int64_t count) {
@@ -79,9 +86,10 @@ CsvRow RowOf(const LoadReport& report, size_t index, const std::string& name,
   row.Add("unsent", tally.unsent);
   row.Add("verified", verification.verified);
   row.Add("mismatches", verification.mismatches);
-  const std::vector<std::string> failures = step.Failures(report.slo_or_null());
+  std::vector<std::string> failures;
+  if (total) failures = step.Failures(report.slo_or_null());
   row.Add("passed", !total ? "" : failures.empty() ? "true" : "false");
-  row.Add("failures", total ? absl::StrJoin(failures, "; ") : "");
+  row.Add("failures", absl::StrJoin(failures, "; "));
   return row;
 }
 

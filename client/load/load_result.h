@@ -32,8 +32,8 @@ struct CallTally {
   int64_t offered = 0;
   int64_t sent = 0;
   int64_t answered = 0;
-  // Answers within one window's length of the run's first answer: if the server
-  // keeps up, all of them, whatever their latency.
+  // Answers within one window's length of the first answer to this kind of
+  // call: if the server keeps up, all of them, whatever their latency.
   int64_t answered_in_time = 0;
   // Sent late because the most calls allowed were in flight already.
   int64_t held_back = 0;

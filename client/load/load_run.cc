@@ -38,7 +38,8 @@ class LoadRun {
         window_start_(start_ + absl::ToInt64Nanoseconds(options.warmup)),
         window_end_(window_start_ + absl::ToInt64Nanoseconds(options.duration)),
         timeline_(window_end_ - window_start_),
-        tallies_(mix_.size()) {}
+        tallies_(mix_.size()),
+        first_answers_(mix_.size()) {}
 
   LoadResult Run() {
     if (options_.open()) {
@@ -236,8 +237,9 @@ class LoadRun {
       return;
     }
     ++tally.answered;
-    if (!first_answer_.has_value()) first_answer_ = now;
-    if (now - *first_answer_ <= window_end_ - window_start_) {
+    std::optional<int64_t>& first = first_answers_[ticket.request.call_class];
+    if (!first.has_value()) first = now;
+    if (now - *first <= window_end_ - window_start_) {
       ++tally.answered_in_time;
     }
     if (!outcome.server.has_value()) return;
@@ -279,9 +281,11 @@ class LoadRun {
   LoadTimeline timeline_;
   // One for each class; the total is made of them when all is over.
   std::vector<CallTally> tallies_;
+  // When each class was first answered: one that takes longer is answered later
+  // by that much all along.
+  std::vector<std::optional<int64_t>> first_answers_;
   int64_t in_flight_ = 0;
   int64_t next_of_callers_ = 0;
-  std::optional<int64_t> first_answer_;
   bool wake_on_answer_ = false;
 };
 

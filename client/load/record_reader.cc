@@ -2,14 +2,22 @@
 
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/field_error.h"
 
 namespace attn {
 namespace {
 
-bool IsCount(const nlohmann::json& json) {
-  return json.is_number_integer() && json >= 0 && json <= INT64_MAX;
+constexpr int64_t kHighestCount = 100'000'000'000'000;
+constexpr int kHighestSmallCount = 10'000'000;
+
+bool IsCount(const nlohmann::json& json, int64_t highest = kHighestCount) {
+  return json.is_number_integer() && json >= 0 && json <= highest;
+}
+
+std::string CountUpTo(int64_t highest) {
+  return absl::StrCat("an integer from 0 to ", highest);
 }
 
 const nlohmann::json& NoMembers() {
@@ -36,8 +44,18 @@ void RecordReader::Fail(absl::string_view key, absl::string_view expected) {
 
 void RecordReader::Get(const char* key, int64_t& count) {
   const nlohmann::json* found = Find(key);
-  if (found == nullptr || !IsCount(*found)) return Fail(key, "an integer >= 0");
+  if (found == nullptr || !IsCount(*found)) {
+    return Fail(key, CountUpTo(kHighestCount));
+  }
   count = found->get<int64_t>();
+}
+
+void RecordReader::Get(const char* key, int& count) {
+  const nlohmann::json* found = Find(key);
+  if (found == nullptr || !IsCount(*found, kHighestSmallCount)) {
+    return Fail(key, CountUpTo(kHighestSmallCount));
+  }
+  count = found->get<int>();
 }
 
 void RecordReader::Get(const char* key, double& number) {
@@ -52,6 +70,13 @@ void RecordReader::Get(const char* key, std::string& text) {
   const nlohmann::json* found = Find(key);
   if (found == nullptr || !found->is_string()) return Fail(key, "a text");
   text = found->get<std::string>();
+}
+
+void RecordReader::GetLine(const char* key, std::string& text) {
+  Get(key, text);
+  for (char& c : text) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = ' ';
+  }
 }
 
 RecordReader RecordReader::Object(const char* key) {

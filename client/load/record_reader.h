@@ -20,10 +20,16 @@ class RecordReader {
   RecordReader(const nlohmann::json& json, std::string place)
       : json_(&json), place_(std::move(place)) {}
 
-  // Counts must be >= 0, numbers finite and >= 0.
+  // Counts must be from 0 to 10^14, which in nanoseconds is more than a day, or
+  // to 10^7: so that sums of many do not overflow. Numbers must be finite and
+  // >= 0.
   void Get(const char* key, int64_t& count);
+  void Get(const char* key, int& count);
   void Get(const char* key, double& number);
   void Get(const char* key, std::string& text);
+  // A text to be printed as it is: control characters become blanks, so that a
+  // file cannot draw on the terminal.
+  void GetLine(const char* key, std::string& text);
   // A member that is an object; an empty one if it is none.
   RecordReader Object(const char* key);
   // The elements of a member that is a list; none if it is none.

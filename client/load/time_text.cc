@@ -34,23 +34,26 @@ std::string FormatRate(double rate) {
                             : absl::StrFormat("%.0f/s", rate);
 }
 
+std::optional<absl::Duration> ParseTime(const std::string& text) {
+  absl::Duration time;
+  double seconds = 0;
+  if (absl::ParseDuration(text, &time)) return time;
+  if (absl::SimpleAtod(text, &seconds)) return absl::Seconds(seconds);
+  return std::nullopt;
+}
+
 absl::StatusOr<absl::Duration> ParseLength(const std::string& text,
                                            absl::string_view field,
                                            absl::Duration least) {
   constexpr absl::Duration kMost = absl::Hours(24);
-  absl::Duration length;
-  double seconds = 0;
-  bool parsed = absl::ParseDuration(text, &length);
-  if (!parsed && absl::SimpleAtod(text, &seconds)) {
-    length = absl::Seconds(seconds);
-    parsed = true;
-  }
-  if (!parsed || !(length >= least) || length > kMost) {
+  const std::optional<absl::Duration> length = ParseTime(text);
+  // The negation also refuses a NaN.
+  if (!length || !(*length >= least) || *length > kMost) {
     return FieldError(field, absl::StrCat("\"", text, "\""),
                       absl::StrCat("a time from ", absl::FormatDuration(least),
                                    " to 24h: 10s, 500ms, or seconds"));
   }
-  return length;
+  return *length;
 }
 
 }  // namespace attn

@@ -1,7 +1,7 @@
 // Times as people read and write them.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -16,8 +16,11 @@ std::string FormatNanos(double nanos);
 // "99.95/s", "12345/s".
 std::string FormatRate(double rate);
 
-// "10s", "500ms", "1m30s", or seconds: "1.5". INVALID_ARGUMENT names `field` if
-// it is none, or not from `least` to 24 h.
+// "10s", "500ms", "1m30s", or seconds: "1.5".
+std::optional<absl::Duration> ParseTime(const std::string& text);
+
+// The same. INVALID_ARGUMENT names `field` if it is none, or not from `least`
+// to 24 h.
 absl::StatusOr<absl::Duration> ParseLength(const std::string& text,
                                            absl::string_view field,
                                            absl::Duration least);

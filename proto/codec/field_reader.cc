@@ -32,9 +32,12 @@ int FieldReader::Number() const {
   return WireFormatLite::GetTagFieldNumber(tag_);
 }
 
+int FieldReader::WireType() const {
+  return WireFormatLite::GetTagWireType(tag_);
+}
+
 bool FieldReader::IsDelimited() const {
-  return WireFormatLite::GetTagWireType(tag_) ==
-         WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+  return WireType() == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
 }
 
 bool FieldReader::TakeLength(int* length) {
@@ -51,17 +54,23 @@ bool FieldReader::TakeBytes(std::string* value) {
 }
 
 bool FieldReader::TakeVarint(uint64_t* value) {
-  return (WireFormatLite::GetTagWireType(tag_) ==
-              WireFormatLite::WIRETYPE_VARINT &&
+  return (WireType() == WireFormatLite::WIRETYPE_VARINT &&
           input_.ReadVarint64(value)) ||
          Fail();
 }
 
 bool FieldReader::CopyTo(std::string* fields) {
   if (!IsDelimited()) {
-    StringOutputStream stream(fields);
-    CodedOutputStream output(&stream);
-    return WireFormatLite::SkipField(&input_, tag_, &output) || Fail();
+    // By way of a short string: a stream fills up all that the string it writes
+    // to has room for, each time.
+    std::string field;
+    {
+      StringOutputStream stream(&field);
+      CodedOutputStream output(&stream);
+      if (!WireFormatLite::SkipField(&input_, tag_, &output)) return Fail();
+    }
+    *fields += field;
+    return true;
   }
   int length = 0;
   if (!TakeLength(&length)) return false;

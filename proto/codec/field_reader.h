@@ -26,6 +26,8 @@ class FieldReader {
   bool ok() const { return ok_; }
 
   int Number() const;
+  // As protobuf's WireFormatLite::WireType has it.
+  int WireType() const;
   // Whether the value is length-delimited: a string, bytes or a message.
   bool IsDelimited() const;
 

@@ -142,10 +142,10 @@ void Server::MakeServices() {
   layer_context_ = std::make_unique<LayerServiceContext>(LayerServiceContext{
       .store = *layers_,
       .admission = admission_,
-      .callers = callers_,
-      .replies = replies_,
       .calls = {.observer = *observer_,
                 .clock = clock_,
+                .callers = callers_,
+                .replies = replies_,
                 .max_message_bytes = options_.max_message_bytes}});
   layer_service_ = std::make_unique<LayerService>(*layer_context_);
   if (options_.open_inference) {

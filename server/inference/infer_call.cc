@@ -301,7 +301,7 @@ absl::StatusOr<InferCall> TranslateInferMessage(InferMessage message,
       [](const WireTensor& tensor) { return tensor.field == kInputsField; });
   auto layers =
       TakeLayerReferencesOf(call.request, static_cast<size_t>(inputs));
-  if (!layers.ok()) return layers.status();
+  if (!layers.ok()) return names.Rename(layers.status());
   call.tensors.layer_refs = *std::move(layers);
   return call;
 }

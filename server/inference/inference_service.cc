@@ -51,8 +51,8 @@ InferenceService::InferenceService(const CallContext& context,
       callers_(callers),
       replies_(replies),
       serving_(std::move(serving)),
-      short_calls_{context.observer, context.clock, context.max_message_bytes} {
-}
+      short_calls_{context.observer, context.clock, callers, replies,
+                   context.max_message_bytes} {}
 
 grpc::ServerUnaryReactor* InferenceService::ServerLive(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* request,
@@ -105,7 +105,8 @@ grpc::ServerUnaryReactor* InferenceService::ServerMetadata(
     }
     return ToByteBuffer(message);
   };
-  return RunShort("ServerMetadata", answer, *call, *request, *response);
+  return ServeShort(short_calls_, "ServerMetadata", answer, *call, *request,
+                    *response);
 }
 
 grpc::ServerUnaryReactor* InferenceService::ModelMetadata(
@@ -120,7 +121,8 @@ grpc::ServerUnaryReactor* InferenceService::ModelMetadata(
     if (!model.ok()) return model.status();
     return ToByteBuffer(DescribeModel(**model));
   };
-  return RunShort("ModelMetadata", answer, *call, *request, *response);
+  return ServeShort(short_calls_, "ModelMetadata", answer, *call, *request,
+                    *response);
 }
 
 grpc::ServerUnaryReactor* InferenceService::ModelInfer(
@@ -145,19 +147,8 @@ grpc::ServerUnaryReactor* InferenceService::RepositoryIndex(
     }
     return ToByteBuffer(ListModels(serving_(), asked->ready()));
   };
-  return RunShort("RepositoryIndex", answer, *call, *request, *response);
-}
-
-grpc::ServerUnaryReactor* InferenceService::RunShort(
-    const char* method, const ShortAnswer& answer,
-    grpc::CallbackServerContext& call, const grpc::ByteBuffer& request,
-    grpc::ByteBuffer& response) {
-  Caller caller = callers_.Read(call);
-  const absl::Time deadline = caller.deadline;
-  return ReplyNow(
-      replies_, call, deadline, response,
-      RunShortCall({short_calls_, method, std::move(caller), request}, answer,
-                   request, response));
+  return ServeShort(short_calls_, "RepositoryIndex", answer, *call, *request,
+                    *response);
 }
 
 grpc::ServerUnaryReactor* InferenceService::RunProbe(

@@ -61,12 +61,6 @@ class InferenceService final
   using Probe = std::function<absl::StatusOr<grpc::ByteBuffer>(
       grpc::ByteBuffer& request)>;
 
-  // A method that is answered right here.
-  grpc::ServerUnaryReactor* RunShort(const char* method,
-                                     const ShortAnswer& answer,
-                                     grpc::CallbackServerContext& call,
-                                     const grpc::ByteBuffer& request,
-                                     grpc::ByteBuffer& response);
   // The same for everybody, and told to nobody.
   grpc::ServerUnaryReactor* RunProbe(const Probe& answer,
                                      grpc::CallbackServerContext& call,

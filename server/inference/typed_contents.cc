@@ -101,13 +101,7 @@ absl::Status ForEachElement(const std::string& encoded, int field,
       input.PopLimit(limit);
       continue;
     }
-    // Its tag, of one byte, and its value.
-    std::string one;
-    if (!fields.CopyTo(&one)) return malformed();
-    ArrayInputStream piece(one.data(), static_cast<int>(one.size()));
-    CodedInputStream value(&piece);
-    if (WireFormatLite::GetTagWireType(value.ReadTag()) != type ||
-        !ReadElement(value, type, &bits)) {
+    if (fields.WireType() != type || !ReadElement(input, type, &bits)) {
       return malformed();
     }
     sink(bits);

@@ -10,7 +10,6 @@
 #include "server/rpc/caller.h"
 #include "server/rpc/inspect_job.h"
 #include "server/rpc/message_size.h"
-#include "server/rpc/watched_reactor.h"
 
 namespace attn {
 grpc::ServerUnaryReactor* AttentionService::Attend(
@@ -52,7 +51,7 @@ grpc::ServerUnaryReactor* AttentionService::Plan(
     if (!plan.ok()) return plan.status();
     return ToByteBuffer(*plan);
   };
-  return RunShort("Plan", answer, *call, *request, *response);
+  return ServeShort(short_calls_, "Plan", answer, *call, *request, *response);
 }
 
 grpc::ServerUnaryReactor* AttentionService::GetServerInfo(
@@ -67,19 +66,8 @@ grpc::ServerUnaryReactor* AttentionService::GetServerInfo(
     }
     return ToByteBuffer(info_);
   };
-  return RunShort("GetServerInfo", answer, *call, *request, *response);
-}
-
-grpc::ServerUnaryReactor* AttentionService::RunShort(
-    const char* method, const ShortAnswer& answer,
-    grpc::CallbackServerContext& call, const grpc::ByteBuffer& request,
-    grpc::ByteBuffer& response) {
-  Caller caller = callers_.Read(call);
-  const absl::Time deadline = caller.deadline;
-  return ReplyNow(
-      replies_, call, deadline, response,
-      RunShortCall({short_calls_, method, std::move(caller), request}, answer,
-                   request, response));
+  return ServeShort(short_calls_, "GetServerInfo", answer, *call, *request,
+                    *response);
 }
 
 template <typename Job>

@@ -35,7 +35,7 @@ class AttentionService final
         callers_(callers),
         replies_(replies),
         stream_options_(streams),
-        short_calls_{context.observer, context.clock,
+        short_calls_{context.observer, context.clock, callers, replies,
                      context.max_message_bytes},
         plan_handler_(context.engine, context.layers),
         info_(std::move(info)) {}
@@ -68,12 +68,6 @@ class AttentionService final
   grpc::ServerUnaryReactor* RunJob(grpc::CallbackServerContext& call,
                                    const grpc::ByteBuffer& request,
                                    grpc::ByteBuffer& response);
-  // A method that is answered right here.
-  grpc::ServerUnaryReactor* RunShort(const char* method,
-                                     const ShortAnswer& answer,
-                                     grpc::CallbackServerContext& call,
-                                     const grpc::ByteBuffer& request,
-                                     grpc::ByteBuffer& response);
 
   const CallContext& context_;
   const CallerReader& callers_;

@@ -1,6 +1,7 @@
 #include "server/rpc/inspect_views.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "server/rpc/byte_count.h"
@@ -17,10 +18,6 @@ constexpr int64_t kMostCompared = int64_t{1} << 22;
 constexpr int64_t kMostPartBytes = int64_t{128} << 20;
 
 using Fields = v1::InspectResponse;
-
-Shape ShapeOfPart(const ScoreWindow& window) {
-  return {1, 1, window.query.size(), window.key.size()};
-}
 
 }  // namespace
 
@@ -85,8 +82,8 @@ InspectedScores::InspectedScores(const Options& options)
 }
 
 void InspectedScores::CountBytes(bool pools) {
-  const int64_t held = TensorBytes(
-      part_count_ > 0 ? ShapeOfPart(WindowOf(0)) : shape_, options_.dtype);
+  const int64_t held =
+      TensorBytes(part_count_ > 0 ? part_shape_ : shape_, options_.dtype);
   for (const Score& score : scores_) {
     booked_bytes_ = SaturatingSum(booked_bytes_, held);
     if (!score.shown) continue;
@@ -105,26 +102,35 @@ void InspectedScores::DivideIntoParts() {
   if (whole <= kMostPartBytes || shape_.element_count() <= kMostCompared) {
     return;
   }
+  // Each part is a run of the engine, which looks at all heads: those that are
+  // small share one.
   const int64_t tile = std::min(options_.tiling->query_tile, shape_[2]);
-  const int64_t tile_bytes = SaturatingProduct(
-      TensorBytes({1, 1, tile, shape_[3]}, options_.dtype), tensors);
-  const int64_t tiles = std::max<int64_t>(kMostPartBytes / tile_bytes, 1);
-  part_rows_ = std::min(SaturatingProduct(tile, tiles), shape_[2]);
-  part_count_ =
-      shape_[0] * shape_[1] * ((shape_[2] + part_rows_ - 1) / part_rows_);
+  std::array<int64_t, 3> extents = {1, 1, tile};
+  for (const size_t axis : {2U, 1U, 0U}) {
+    const int64_t whole_axis = shape_[static_cast<int>(axis)];
+    const int64_t bytes = SaturatingProduct(
+        TensorBytes({extents[0], extents[1], extents[2], shape_[3]},
+                    options_.dtype),
+        tensors);
+    const int64_t fit = std::max<int64_t>(kMostPartBytes / bytes, 1);
+    extents[axis] = std::min(SaturatingProduct(extents[axis], fit), whole_axis);
+    if (extents[axis] < whole_axis) break;
+  }
+  part_shape_ = {extents[0], extents[1], extents[2], shape_[3]};
+  part_count_ = SaturatingProduct(
+      PartsAlong(0), SaturatingProduct(PartsAlong(1), PartsAlong(2)));
 }
 
 ScoreWindow InspectedScores::WindowOf(int64_t part) const {
-  const int64_t per_head = (shape_[2] + part_rows_ - 1) / part_rows_;
-  const int64_t plane = part / per_head;
+  const auto range = [this](int axis, int64_t index, const AxisRange& all) {
+    const int64_t begin = all.begin + index * part_shape_[axis];
+    return AxisRange{begin, std::min(begin + part_shape_[axis], all.end)};
+  };
+  const int64_t plane = part / PartsAlong(2);
   const ScoreWindow& all = options_.window;
-  const int64_t batch = all.batch.begin + plane / shape_[1];
-  const int64_t head = all.head.begin + plane % shape_[1];
-  const int64_t row = all.query.begin + part % per_head * part_rows_;
-  return {{batch, batch + 1},
-          {head, head + 1},
-          {row, std::min(row + part_rows_, all.query.end)},
-          all.key};
+  return {range(0, plane / PartsAlong(1), all.batch),
+          range(1, plane % PartsAlong(1), all.head),
+          range(2, part % PartsAlong(2), all.query), all.key};
 }
 
 AttentionOutputs InspectedScores::Part(int64_t part) {
@@ -132,17 +138,18 @@ AttentionOutputs InspectedScores::Part(int64_t part) {
   outputs.window = WindowOf(part);
   for (Score& score : scores_) {
     outputs.*score.view = MutableTensorView::Dense(
-        score.data.data(), options_.dtype, ShapeOfPart(outputs.window));
+        score.data.data(), options_.dtype, ShapeOf(outputs.window));
   }
   return outputs;
 }
 
 void InspectedScores::PoolPart(int64_t part) {
   const ScoreWindow window = WindowOf(part);
-  const Shape shape = ShapeOfPart(window);
+  const Shape shape = ShapeOf(window);
   const Shape pooled = options_.tiling->ShapeOver(shape);
   const Shape all = options_.tiling->ShapeOver(shape_);
-  // Of the head's plane, and of the row of tiles in it.
+  // Of its first head's plane, and of the row of tiles in it: the tiles of a
+  // part lie together.
   const int64_t plane =
       (window.batch.begin - options_.window.batch.begin) * shape_[1] +
       window.head.begin - options_.window.head.begin;
@@ -174,7 +181,7 @@ AttentionOutputs InspectedScores::Allocate() {
       return static_cast<size_t>(TensorBytes(shape, options_.dtype));
     };
     for (Score& score : scores_) {
-      score.data = AlignedBuffer(bytes(ShapeOfPart(WindowOf(0))));
+      score.data = AlignedBuffer(bytes(part_shape_));
       if (!score.shown) continue;
       score.pooled = AlignedBuffer(bytes(options_.tiling->ShapeOver(shape_)));
     }

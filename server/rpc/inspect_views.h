@@ -40,8 +40,9 @@ class InspectedScores {
   // Takes the memory. The views live as long as this; none if part_count() is
   // not 0.
   AttentionOutputs Allocate();
-  // A large window whose tiles are shown is computed in parts, rows of a head,
-  // each pooled before the next takes its memory. 0: it is not.
+  // A large window whose tiles are shown is computed in parts, each pooled
+  // before the next takes its memory: rows of a head, or as many heads, or
+  // sequences, as fit. 0: it is not.
   int64_t part_count() const { return part_count_; }
   // Views for one part, of memory that all parts share.
   AttentionOutputs Part(int64_t part);
@@ -64,6 +65,9 @@ class InspectedScores {
   };
 
   void DivideIntoParts();
+  int64_t PartsAlong(int axis) const {
+    return (shape_[axis] + part_shape_[axis] - 1) / part_shape_[axis];
+  }
   // Of what is held and what is shown, once it is known.
   void CountBytes(bool pools);
   // The part's place in the call.
@@ -75,8 +79,8 @@ class InspectedScores {
   Options options_;
   Shape shape_;
   int64_t part_count_ = 0;
-  // Of one head; the last part of it may have less.
-  int64_t part_rows_ = 0;
+  // The last part along an axis may have less.
+  Shape part_shape_;
   std::vector<Score> scores_;
   int64_t shown_bytes_ = 0;
   int64_t booked_bytes_ = 0;

@@ -188,7 +188,8 @@ grpc::ServerUnaryReactor* LayerService::GetLayer(
     }
     return AnswerGet(context_.store, message, scope);
   };
-  return RunShort("GetLayer", answer, *call, *request, *response);
+  return ServeShort(context_.calls, "GetLayer", answer, *call, *request,
+                    *response);
 }
 
 grpc::ServerUnaryReactor* LayerService::ListLayers(
@@ -203,19 +204,8 @@ grpc::ServerUnaryReactor* LayerService::ListLayers(
     }
     return AnswerList(context_.store, message);
   };
-  return RunShort("ListLayers", answer, *call, *request, *response);
-}
-
-grpc::ServerUnaryReactor* LayerService::RunShort(
-    const char* method, const ShortAnswer& answer,
-    grpc::CallbackServerContext& call, const grpc::ByteBuffer& request,
-    grpc::ByteBuffer& response) {
-  Caller caller = context_.callers.Read(call);
-  const absl::Time deadline = caller.deadline;
-  return ReplyNow(
-      context_.replies, call, deadline, response,
-      RunShortCall({context_.calls, method, std::move(caller), request}, answer,
-                   request, response));
+  return ServeShort(context_.calls, "ListLayers", answer, *call, *request,
+                    *response);
 }
 
 grpc::ServerUnaryReactor* LayerService::RunWrite(
@@ -227,10 +217,11 @@ grpc::ServerUnaryReactor* LayerService::RunWrite(
     Admission::Permit permit;
     Write write;
   };
-  auto job = std::make_shared<Job>(Job{
-      ShortCall(context_.calls, method, context_.callers.Read(call), request),
-      {},
-      nullptr});
+  auto job = std::make_shared<Job>(
+      Job{ShortCall(context_.calls, method, context_.calls.callers.Read(call),
+                    request),
+          {},
+          nullptr});
   const auto begin = [&]() -> absl::Status {
     absl::Status status = job->scope.CheckRequest();
     if (!status.ok()) return status;
@@ -251,11 +242,11 @@ grpc::ServerUnaryReactor* LayerService::RunWrite(
   absl::Status status = begin();
   const absl::Time deadline = job->scope.caller().deadline;
   if (!status.ok()) {
-    return ReplyNow(context_.replies, call, deadline, response,
+    return ReplyNow(context_.calls.replies, call, deadline, response,
                     job->scope.End(status, response));
   }
   auto* reactor =
-      new WatchedReactor(context_.replies, call, deadline, response);
+      new WatchedReactor(context_.calls.replies, call, deadline, response);
   writer_.Run([this, job, reactor, &call, &response, deadline] {
     // It may have waited long for a disk that is stuck.
     const absl::Status awaited =

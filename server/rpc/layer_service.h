@@ -8,7 +8,6 @@
 #include "proto/codec/schema.h"
 #include "server/batching/admission.h"
 #include "server/layers/layer_store.h"
-#include "server/rpc/reply_watch.h"
 #include "server/rpc/short_call.h"
 #include "server/rpc/task_thread.h"
 
@@ -18,8 +17,6 @@ namespace attn {
 struct LayerServiceContext {
   LayerStore& store;
   Admission& admission;
-  const CallerReader& callers;
-  ReplyWatch& replies;
   ShortCallContext calls;
 };
 
@@ -57,12 +54,6 @@ class LayerService final
 
   // Admits and reads here, then writes and answers over there.
   grpc::ServerUnaryReactor* RunWrite(const char* method, const Read& read,
-                                     grpc::CallbackServerContext& call,
-                                     const grpc::ByteBuffer& request,
-                                     grpc::ByteBuffer& response);
-  // A method that needs no disk: answers right here.
-  grpc::ServerUnaryReactor* RunShort(const char* method,
-                                     const ShortAnswer& answer,
                                      grpc::CallbackServerContext& call,
                                      const grpc::ByteBuffer& request,
                                      grpc::ByteBuffer& response);

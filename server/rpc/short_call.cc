@@ -4,6 +4,7 @@
 
 #include "server/rpc/message_size.h"
 #include "server/rpc/request_id.h"
+#include "server/rpc/watched_reactor.h"
 
 namespace attn {
 
@@ -39,17 +40,24 @@ absl::Status ShortCall::End(const absl::Status& status,
   return status;
 }
 
-absl::Status RunShortCall(ShortCall call, const ShortAnswer& answer,
-                          const grpc::ByteBuffer& request,
-                          grpc::ByteBuffer& response) {
-  absl::Status status = call.CheckRequest();
+grpc::ServerUnaryReactor* ServeShort(const ShortCallContext& context,
+                                     const char* method,
+                                     const ShortAnswer& answer,
+                                     grpc::CallbackServerContext& call,
+                                     const grpc::ByteBuffer& request,
+                                     grpc::ByteBuffer& response) {
+  Caller caller = context.callers.Read(call);
+  const absl::Time deadline = caller.deadline;
+  ShortCall scope(context, method, std::move(caller), request);
+  absl::Status status = scope.CheckRequest();
   if (status.ok()) status = CheckMetadataSize(request.Length());
   if (status.ok()) {
-    auto message = answer(const_cast<grpc::ByteBuffer&>(request), call);
+    auto message = answer(const_cast<grpc::ByteBuffer&>(request), scope);
     status = message.status();
     if (message.ok()) response = *std::move(message);
   }
-  return call.End(status, response);
+  return ReplyNow(context.replies, call, deadline, response,
+                  scope.End(status, response));
 }
 
 }  // namespace attn

@@ -9,16 +9,21 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "engine/runtime/clock.h"
+#include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/server_callback.h"
 #include "server/rpc/call_observer.h"
 #include "server/rpc/caller.h"
+#include "server/rpc/reply_watch.h"
 
 namespace attn {
 
-// Borrowed; must outlive the calls.
+// Borrowed; must outlive the calls, which the gRPC server ends.
 struct ShortCallContext {
   CallObserver& observer;
   const Clock& clock;
+  const CallerReader& callers;
+  ReplyWatch& replies;
   // Of a request and of a response.
   int64_t max_message_bytes = int64_t{256} << 20;
 };
@@ -47,13 +52,17 @@ class ShortCall {
   CallRecord record_;
 };
 
-// Runs a method to its end on this thread, if its request is no longer than
-// those without payloads may be. `answer` may empty the request, which is the
-// handler's alone.
+// `answer` may empty the request, which is the handler's alone.
 using ShortAnswer = std::function<absl::StatusOr<grpc::ByteBuffer>(
     grpc::ByteBuffer& request, ShortCall& call)>;
-absl::Status RunShortCall(ShortCall call, const ShortAnswer& answer,
-                          const grpc::ByteBuffer& request,
-                          grpc::ByteBuffer& response);
+
+// Runs a method to its end on this thread, if its request is no longer than
+// those without payloads may be. Returns what its handler is to return.
+grpc::ServerUnaryReactor* ServeShort(const ShortCallContext& context,
+                                     const char* method,
+                                     const ShortAnswer& answer,
+                                     grpc::CallbackServerContext& call,
+                                     const grpc::ByteBuffer& request,
+                                     grpc::ByteBuffer& response);
 
 }  // namespace attn

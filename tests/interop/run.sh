@@ -42,9 +42,10 @@ copy_tree() {
 install_npm() {
   cmp -s "$HERE/package.json" "$TOOLS/package.json" && return
   say "installing packages of npm"
-  cp "$HERE/package.json" "$TOOLS/package.json.new"
   rm -rf "$TOOLS/node_modules" "$TOOLS/package.json"
-  (cd "$TOOLS" && mkdir -p npm && mv package.json.new npm/package.json &&
+  mkdir -p "$TOOLS/npm"
+  cp "$HERE/package.json" "$TOOLS/npm/"
+  (cd "$TOOLS" &&
     npm install --silent --no-audit --no-fund --no-package-lock --prefix npm)
   mv "$TOOLS/npm/node_modules" "$TOOLS/npm/package.json" "$TOOLS"
 }
@@ -66,7 +67,7 @@ count() {
   passed=$((passed + $2))
   failed=$((failed + $3))
   # A runner that ran nothing is no success.
-  if (($2 == 0)); then failed=$((failed + 1)); fi
+  if (($2 + $3 == 0)); then failed=$((failed + 1)); fi
 }
 
 # number <text> <extended regular expression with one group>; 0 if there is none.
@@ -111,13 +112,19 @@ run_pip() {
   if check_pip; then count "pip" 1 0; else count "pip" 0 1; fi
 }
 
+# A server that does not end well is a failure, whatever its clients saw.
+end_server() {
+  stop_server
+  if ((server_status != 0)); then failed=$((failed + 1)); fi
+}
+
 run_plain() {
   start_server "$bin" "${flags[@]}"
   export ATTN_ADDRESS="$server_address"
   run_pytest "$HERE/python"
   run_node "$TREE"/tests/interop/node/*.test.mjs
   run_pip
-  stop_server
+  end_server
 }
 
 make_certificates() {
@@ -139,7 +146,7 @@ run_tls() {
   export ATTN_ADDRESS="$server_address"
   run_pytest "$HERE/python"
   run_node "$TREE"/tests/interop/node/{attention,health}.test.mjs
-  stop_server
+  end_server
 }
 
 main() {

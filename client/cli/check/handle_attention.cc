@@ -92,10 +92,10 @@ absl::Status ReadAttentionTensors(const Case& tested, ServiceCall& call) {
     HostTensor* target;
     const char* length;
     const char* width;
-  } kTensors[] = {{"q", &call.q, "Sq", "d_k"},
-                  {"k", &call.k, "Sk", "d_k"},
-                  {"v", &call.v, "Sk", "d_v"}};
-  for (const auto& row : kTensors) {
+  } tensors[] = {{"q", &call.q, "Sq", "d_k"},
+                 {"k", &call.k, "Sk", "d_k"},
+                 {"v", &call.v, "Sk", "d_v"}};
+  for (const auto& row : tensors) {
     auto tensor = ReadTensor(tested, row.name, row.length, row.width);
     if (!tensor.ok()) return tensor.status();
     *row.target = *std::move(tensor);

@@ -41,10 +41,10 @@ absl::Status ReadLinearTensors(const Case& tested, const json& attributes,
     const char* name;
     const char* heads;
     HostTensor* target;
-  } kTensors[] = {{"query", "q_num_heads", &call.q},
-                  {"key", "kv_num_heads", &call.k},
-                  {"value", "kv_num_heads", &call.v}};
-  for (const auto& row : kTensors) {
+  } tensors[] = {{"query", "q_num_heads", &call.q},
+                 {"key", "kv_num_heads", &call.k},
+                 {"value", "kv_num_heads", &call.v}};
+  for (const auto& row : tensors) {
     const HostTensor* packed = tested.Input(row.name);
     if (packed == nullptr)
       return Skip(absl::StrCat("a case without ", row.name));

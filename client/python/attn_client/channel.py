@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import pathlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Iterator
 
 import grpc
 
@@ -33,6 +34,10 @@ class Security:
     allow_plaintext_token: bool = False
 
 
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
 def check_address(address: str) -> None:
     """InvalidArgumentError unless it is host:port or unix:/path."""
     expected = "host:port or unix:/path"
@@ -41,7 +46,7 @@ def check_address(address: str) -> None:
             refuse("address", repr(address), expected)
         return
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not host or not _is_number(port) or not 0 < int(port) < 65536:
         refuse("address", repr(address), expected)
 
 
@@ -150,22 +155,29 @@ class Channel:
         # Without serializers gRPC hands the bytes on as they are.
         unary = self._channel.unary_unary(method)
         try:
-            response: bytes = unary(request, timeout=timeout, metadata=self._metadata)
+            with self._while_open():
+                response: bytes = unary(
+                    request, timeout=timeout, metadata=self._metadata
+                )
         except grpc.RpcError as error:
             raise from_rpc_error(error, self.address) from None
-        except ValueError:
-            # What gRPC raises on a closed channel.
-            if not self._closed:
-                raise
-            raise closed(self.address) from None
         return response
 
     def stream(self, method: str, requests: Any, timeout: float) -> Any:
         """A stream both ways: an iterator of bytes, with gRPC's cancel()."""
-        if self._closed:
-            raise closed(self.address)
         stream = self._channel.stream_stream(method)
-        return stream(requests, timeout=timeout, metadata=self._metadata)
+        with self._while_open():
+            return stream(requests, timeout=timeout, metadata=self._metadata)
+
+    @contextlib.contextmanager
+    def _while_open(self) -> Iterator[None]:
+        """Turns what gRPC raises on a closed channel into an AttnError."""
+        try:
+            yield
+        except ValueError:
+            if not self._closed:
+                raise
+            raise closed(self.address) from None
 
     def close(self) -> None:
         """Ends the connection and the calls on it."""

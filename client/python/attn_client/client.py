@@ -23,7 +23,7 @@ from .decode import (
     split_tensors,
 )
 from .errors import AttnError, ResourceExhaustedError
-from .options import Call, build_call
+from .options import Call, build_call, naming
 from .requests import (
     Index,
     answer_bytes,
@@ -33,6 +33,7 @@ from .requests import (
     message,
     plan_request,
     set_region,
+    set_tiles,
 )
 from .results import AttendResult, Gradients, Inspection, Plan, ServerInfo
 from .tensors import data_type
@@ -184,10 +185,10 @@ class AttentionClient:
                     self._channel, request, call, limit, deadline.left()
                 )
             )
-            return attend_result_of(answer.response, answer.tensors)
+            return _read(lambda: attend_result_of(answer.response, answer.tensors))
         response = attention_pb2.AttendResponse()
         split = self._call("Attend", parts, response, call, deadline)
-        return attend_result_of(response, split.single())
+        return _read(lambda: attend_result_of(response, split.single()))
 
     def backward(
         self,
@@ -220,7 +221,7 @@ class AttentionClient:
         response = attention_pb2.AttendBackwardResponse()
         parts = message(request, call, extra)
         split = self._call_whole("AttendBackward", parts, response, call, deadline)
-        return gradients_of(response, split.arrays, call.input_names)
+        return _read(lambda: gradients_of(response, split.arrays, call.input_names))
 
     def inspect(
         self,
@@ -252,17 +253,17 @@ class AttentionClient:
         call.fill(request)
         words = enum_numbers("views", attention_pb2.InspectView, "INSPECT_VIEW_", views)
         request.views.extend(words)
-        set_region(request.window, region or {})
-        if tiles is not None:
-            request.tiles.query_tile, request.tiles.key_tile, pooling = tiles
-            words = enum_numbers("tiles", attention_pb2.Pooling, "POOLING_", pooling)
-            request.tiles.pooling = words[0]
-        request.sweep_temperatures.extend(sweep_temperatures)
+        with naming("region", "indices, slices or pairs of them by axis"):
+            set_region(request.window, region or {})
+        with naming("tiles", '(queries, keys, "mean", "max", "min" or "sum")'):
+            set_tiles(request, tiles)
+        with naming("sweep_temperatures", "numbers"):
+            request.sweep_temperatures.extend(sweep_temperatures)
         extra = cotangents(request, d_output=d_output)
         response = attention_pb2.InspectResponse()
         parts = message(request, call, extra)
         split = self._call_whole("Inspect", parts, response, call, deadline)
-        return inspection_of(response, split.single())
+        return _read(lambda: inspection_of(response, split.single()))
 
     def plan(
         self,
@@ -357,7 +358,7 @@ class AttentionClient:
             sent = join(parts)
             data = self._channel.call(_SERVICE + method, sent, deadline.left())
             split = split_tensors(response, data, call.bfloat16)
-            if split.missing_bytes > 0:
+            if split.missing:
                 raise WireError("tensors without data")
             return split
 

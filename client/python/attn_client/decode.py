@@ -25,7 +25,7 @@ from .results import (
 )
 from .tensors import Array, from_wire, read_tensor
 from .v1 import attention_pb2
-from .wire import Buffer, read_fields
+from .wire import Buffer, WireError, read_fields
 
 T = TypeVar("T")
 
@@ -35,8 +35,8 @@ class SplitTensors:
     """Tensors of a message by the names of their fields."""
 
     arrays: dict[str, list[Array]]
-    missing_bytes: int
-    """Of those that came without data; 0 in a message that is whole."""
+    missing: dict[str, int]
+    """Bytes of those that came without data; empty of a message that is whole."""
 
     def single(self) -> dict[str, Array]:
         """Of fields that are not repeated."""
@@ -61,7 +61,7 @@ def split_tensors(
     WireError if it is malformed."""
     names = _tensor_fields(message.DESCRIPTOR)
     arrays: dict[str, list[Array]] = {}
-    missing_bytes = 0
+    missing: dict[str, int] = {}
     view = memoryview(data)
     for part in read_fields(view):
         name = names.get(part.number)
@@ -71,12 +71,12 @@ def split_tensors(
         head, payload = read_tensor(part.data)
         array = from_wire(head, payload, bfloat16)
         arrays.setdefault(name, []).append(array)
-        if len(payload) == 0:
-            missing_bytes += array.nbytes
-    return SplitTensors(arrays, missing_bytes)
+        if len(payload) == 0 and array.nbytes > 0:
+            missing[name] = array.nbytes
+    return SplitTensors(arrays, missing)
 
 
-def _enum_word(enum: Any, value: int, prefix: str) -> str:
+def enum_word(enum: Any, value: int, prefix: str) -> str:
     if value == 0:
         return ""
     if value not in enum.values():
@@ -99,7 +99,7 @@ def report_of(message: Any) -> Report:
         from_message(
             CallWarning,
             w,
-            kind=_enum_word(attention_pb2.WarningKind, w.kind, "WARNING_KIND_"),
+            kind=enum_word(attention_pb2.WarningKind, w.kind, "WARNING_KIND_"),
         )
         for w in message.warnings
     )
@@ -112,7 +112,7 @@ def head_statistics_of(messages: Any) -> tuple[HeadStatistics, ...]:
         from_message(
             HeadStatistics,
             m,
-            dead=_enum_word(attention_pb2.DeadHead, m.dead, "DEAD_HEAD_"),
+            dead=enum_word(attention_pb2.DeadHead, m.dead, "DEAD_HEAD_"),
         )
         for m in messages
     )
@@ -151,7 +151,7 @@ def server_info_of(message: Any) -> ServerInfo:
         },
         kernels=tuple(message.kernels),
         dtypes=tuple(
-            _enum_word(attention_pb2.DataType, d, "DATA_TYPE_") for d in message.dtypes
+            enum_word(attention_pb2.DataType, d, "DATA_TYPE_") for d in message.dtypes
         ),
     )
 
@@ -168,6 +168,8 @@ def attend_result_of(response: Any, arrays: dict[str, Array]) -> AttendResult:
 def gradients_of(
     response: Any, arrays: dict[str, list[Array]], input_names: list[str]
 ) -> Gradients:
+    if any(i >= len(input_names) for i in response.gradient_inputs):
+        raise WireError("a gradient of an input that was not sent")
     names = [input_names[i] for i in response.gradient_inputs]
     layers = [(ref.layer, ref.tensor) for ref in response.gradient_layers]
     return Gradients(

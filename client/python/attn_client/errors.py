@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from .v1 import attention_pb2
 from .wire import WireError, first_bytes, first_int
@@ -126,7 +127,7 @@ def from_rpc_error(error: grpc.RpcError, address: str) -> AttnError:
             continue
         try:
             return from_status(attention_pb2.CallStatus.FromString(value))
-        except (ValueError, WireError):
+        except (DecodeError, WireError):
             break  # Not of our server: its code and words must do.
     return _CLASSES.get(code, AttnError)(code, said or code.name)
 

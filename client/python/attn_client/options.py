@@ -299,7 +299,7 @@ def build_call(
     q, k, v: [B, Hq, Sq, d_k], [B, Hkv, Sk, d_k], [B, Hkv, Sk, d_v]. A contiguous
     array is not copied. InvalidArgumentError names the option that cannot be.
     """
-    with _naming_options():
+    with naming("options", "values of the types of CallOptions"):
         builder = _Builder(spec)
         for i, tensor in enumerate(inputs):
             builder.add_input(f"inputs[{i}]", tensor)
@@ -320,7 +320,7 @@ def build_call(
 
 
 @contextlib.contextmanager
-def _naming_options() -> Iterator[None]:
+def naming(field_name: str, expected: str) -> Iterator[None]:
     """Turns what protobuf and numpy raise of a value into an InvalidArgumentError."""
     try:
         yield
@@ -329,8 +329,8 @@ def _naming_options() -> Iterator[None]:
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(
             grpc.StatusCode.INVALID_ARGUMENT,
-            f"options: expected values of the types of CallOptions: {error}",
-            "options",
+            f"{field_name}: expected {expected}: {error}",
+            field_name,
         ) from None
 
 

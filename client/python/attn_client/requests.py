@@ -24,6 +24,8 @@ _SQUARE = {
 }
 # Of the report, the statistics of heads and what stands before tensors, about.
 _REPORT_BYTES = 16 << 10
+# A year: gRPC counts nanoseconds in 64 bits, and what is beyond is over at once.
+_LONGEST_TIMEOUT = 365.0 * 24 * 3600
 # Values of RowStatistics, eight bytes at most.
 _ROW_STATISTICS_BYTES = 8 * len(attention_pb2.RowStatistics.DESCRIPTOR.fields)
 
@@ -88,6 +90,15 @@ def set_region(message: Any, region: Mapping[str, Index]) -> None:
             bounds.end = end
 
 
+def set_tiles(request: Any, tiles: tuple[int, int, str] | None) -> None:
+    """Has an InspectRequest pool its views; None leaves them as they are."""
+    if tiles is None:
+        return
+    request.tiles.query_tile, request.tiles.key_tile, pooling = tiles
+    words = enum_numbers("tiles", attention_pb2.Pooling, "POOLING_", pooling)
+    request.tiles.pooling = words[0]
+
+
 def plan_request(call: Call) -> attention_pb2.PlanRequest:
     """The call without its payloads."""
     request = attention_pb2.PlanRequest()
@@ -103,15 +114,18 @@ def plan_request(call: Call) -> attention_pb2.PlanRequest:
 
 
 def answer_bytes(call: Call, outputs: Iterable[Any]) -> int:
-    """About how large the answer is, by the shapes of q, k and v; 0 for ragged
-    calls and token rows, whose shapes do not tell."""
+    """About how large the answer is, or more, by the shapes of q, k and v; 0 for
+    token rows, whose shapes do not tell."""
     q, k = call.q.head, call.k.head
     v = k if call.v is None else call.v.head
-    if not len(q.shape) == len(k.shape) == len(v.shape) == 4:
+    if len(q.shape) == 3 and "q_offsets" in call.fields:
+        row = 0  # Ragged: a row has the keys of its own sequence at most.
+    elif len(q.shape) == len(k.shape) == len(v.shape) == 4:
+        row = 1 if q.layout == attention_pb2.TENSOR_LAYOUT_BSHD else 2
+    else:
         return 0
     wide = 2 if q.dtype == attention_pb2.DATA_TYPE_F64 else 1
-    head, row = (2, 1) if q.layout == attention_pb2.TENSOR_LAYOUT_BSHD else (1, 2)
-    rows = q.shape[0] * q.shape[head] * q.shape[row]
+    rows = math.prod(q.shape[:-1])
     answer = _REPORT_BYTES
     for output in outputs:
         if output in _SQUARE:
@@ -122,14 +136,15 @@ def answer_bytes(call: Call, outputs: Iterable[Any]) -> int:
             attention_pb2.OUTPUT_OUTPUT,
             attention_pb2.OUTPUT_HEAD_OUTPUT,
         ):
-            answer += rows * v.shape[3] * 4 * wide
+            answer += rows * v.shape[-1] * 4 * wide
         else:  # lse and its like
             answer += rows * 4 * wide
     return answer
 
 
 def checked_timeout(timeout: float) -> float:
-    """InvalidArgumentError unless it is a number of seconds above 0."""
+    """The seconds, or a year if they are more; InvalidArgumentError unless they
+    are a number above 0."""
     if not (timeout > 0 and math.isfinite(timeout)):
         refuse("timeout", timeout, "seconds, above 0")
-    return timeout
+    return min(timeout, _LONGEST_TIMEOUT)

@@ -11,7 +11,7 @@ import numpy as np
 from .channel import Channel, join
 from .errors import AttnError, from_rpc_error, from_status
 from .options import Call
-from .decode import split_tensors
+from .decode import enum_word, split_tensors
 from .tensors import Array, flat_bytes
 from .v1 import attention_pb2
 from .wire import Buffer, WireError, delimited, delimiter, read_fields
@@ -88,12 +88,12 @@ class Answer:
         self.tensors: dict[str, Array] = {}
         self._bfloat16 = bfloat16
         # Bytes that are still to come; before the header, unknown.
-        self._missing: int | None = None
+        self._missing: dict[str, int] | None = None
 
     @property
     def complete(self) -> bool:
         """Whether every byte is there."""
-        return self._missing == 0
+        return self._missing == {}
 
     def take(self, message: bytes) -> None:
         """AttnError if the message says that the call failed."""
@@ -110,7 +110,7 @@ class Answer:
     def _open(self, data: memoryview) -> None:
         opened = split_tensors(self.response, data, self._bfloat16)
         self.tensors = opened.single()
-        self._missing = opened.missing_bytes
+        self._missing = opened.missing
 
     def _fill(self, message: memoryview) -> None:
         chunk = attention_pb2.OutputChunk()
@@ -120,15 +120,20 @@ class Answer:
                 data = field.data
             else:
                 chunk.MergeFromString(bytes(message[field.begin : field.end]))
-        word = attention_pb2.Output.Name(chunk.tensor)
-        array = self.tensors.get(word[len("OUTPUT_") :].lower())
-        if array is None or self._missing is None:
-            raise WireError(f"a chunk of {word}, which is not in the answer")
-        room = flat_bytes(array)[chunk.offset : chunk.offset + len(data)]
-        if len(room) != len(data):
-            raise WireError(f"a chunk beyond the end of {word}")
-        room[:] = np.frombuffer(data, np.uint8)
-        self._missing -= len(data)
+        name = enum_word(attention_pb2.Output, chunk.tensor, "OUTPUT_").lower()
+        missing = self._missing or {}
+        if name not in missing:
+            raise WireError(f"a chunk of {name!r}, of which nothing is missing")
+        array = self.tensors[name]
+        # In order, so that every byte is there when as many have come.
+        begin = array.nbytes - missing[name]
+        end = begin + len(data)
+        if chunk.offset != begin or end > array.nbytes:
+            raise WireError(f"a chunk of {name} that does not follow the others")
+        flat_bytes(array)[begin:end] = np.frombuffer(data, np.uint8)
+        missing[name] -= len(data)
+        if missing[name] == 0:
+            del missing[name]
 
 
 def attend(

@@ -12,7 +12,7 @@ q came as that, else as uint16.
 
 from __future__ import annotations
 
-import sys
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, List, Sequence
@@ -93,8 +93,7 @@ def to_wire(name: str, value: npt.ArrayLike, layout: Any = 0) -> WireTensor:
     dtype = array.dtype
     if is_bfloat16(dtype):
         array = array.view(np.uint16)
-    elif sys.byteorder == "big" or dtype.byteorder == ">":
-        array = array.astype(dtype.newbyteorder("<"))
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     code = _CODES.get(array.dtype)
     if code is None:
         refuse(
@@ -114,13 +113,12 @@ def data_type(name: str, dtype: npt.DTypeLike) -> Any:
     return to_wire(name, np.empty(0, dtype)).head.dtype
 
 
-def empty(dtype: int, shape: Sequence[int], bfloat16: np.dtype[Any]) -> Array:
-    """Room for a tensor of the wire."""
-    if dtype == attention_pb2.DATA_TYPE_BF16:
-        return np.empty(shape, bfloat16)
-    if dtype not in _DTYPES:
-        raise WireError(f"a tensor of the unknown dtype {dtype}: is this client old?")
-    return np.empty(shape, _DTYPES[dtype])
+def _empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Room for a tensor of the wire. WireError for a shape that none can have."""
+    try:
+        return np.empty(shape, dtype)
+    except (ValueError, MemoryError) as error:
+        raise WireError(f"a tensor of shape {list(shape)}: {error}") from None
 
 
 def flat_bytes(array: Array) -> npt.NDArray[np.uint8]:
@@ -145,10 +143,17 @@ def from_wire(
 ) -> Array:
     """The array of a tensor: writable memory of its own, one copy. Left to be
     filled if there is no data. WireError if they do not fit each other."""
-    array = empty(head.dtype, head.shape, bfloat16)
+    dtype = _DTYPES.get(head.dtype)
+    if dtype is None:
+        unknown = f"a tensor of the unknown dtype {head.dtype}: is this client old?"
+        raise WireError(unknown)
+    nbytes = math.prod(head.shape) * dtype.itemsize
+    # Looked at first: a shape alone costs no memory.
+    if len(data) not in (0, nbytes):
+        raise WireError(f"a tensor of {nbytes} bytes has {len(data)}")
+    is_bf16 = head.dtype == attention_pb2.DATA_TYPE_BF16
+    array = _empty(head.shape, bfloat16 if is_bf16 else dtype)
     if len(data) > 0:
-        if array.nbytes != len(data):
-            raise WireError(f"a tensor of {array.nbytes} bytes has {len(data)}")
         flat_bytes(array)[:] = np.frombuffer(data, np.uint8)
     return array
 

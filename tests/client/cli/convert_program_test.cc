@@ -177,6 +177,15 @@ TEST_F(ConvertProgramTest, TakesTheTensorsThatAreNamed) {
   EXPECT_EQ(ReadTensors(two)->size(), 2U);
 }
 
+// The file was written, and then the document could not be.
+TEST_F(ConvertProgramTest, APathThatIsNoUtf8IsNoErrorInJson) {
+  const std::string out = folder_.File("\xFF.npz");
+  const ProgramResult result = Convert({ThreeTensors(), out, "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("/\xEF\xBF\xBD.npz\""));
+  EXPECT_TRUE(fs::exists(out));
+}
+
 TEST_F(ConvertProgramTest, ListsTheNamesWhereOneMustBeChosen) {
   const std::string in = ThreeTensors();
   ExpectError({in, folder_.File("out.npy")},

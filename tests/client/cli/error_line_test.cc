@@ -15,6 +15,15 @@ TEST(ErrorLineTest, WhateverComesIsOneLineThatDrawsNothing) {
   EXPECT_EQ(OneLine("not JSON:\n\n  ^\n"), "not JSON:   ^");
   EXPECT_EQ(OneLine("a\x1b[31mred\r\n"), "a [31mred");
   EXPECT_EQ(OneLine("é ü 語"), "é ü 語");
+  // U+009B is what ESC [ is to some terminals, as the byte 9B is to others.
+  EXPECT_EQ(OneLine("a\xC2\x9B"
+                    "31m"),
+            "a\xEF\xBF\xBD"
+            "31m");
+  EXPECT_EQ(OneLine("a\x9B"
+                    "31m"),
+            "a\xEF\xBF\xBD"
+            "31m");
 }
 
 TEST(ErrorLineTest, OptionsOfTheLibraryAreCalledByTheirFlags) {
@@ -28,6 +37,14 @@ TEST(ErrorLineTest, OptionsOfTheLibraryAreCalledByTheirFlags) {
 TEST(ErrorLineTest, AFileThatIsCalledLikeAnOptionKeepsItsName) {
   EXPECT_EQ(NameFlags(FieldError("tls_ca", "keys/tls_ca.pem", "a PEM file")),
             "--tls-ca: got keys/tls_ca.pem, expected a PEM file");
+  EXPECT_EQ(NameFlags(FieldError("token_file", "token_file (No such file)",
+                                 "a file that can be read")),
+            "--token-file: got token_file (No such file), expected a file that "
+            "can be read");
+  EXPECT_EQ(NameFlags(absl::InvalidArgumentError("tls_key: No such file")),
+            "tls_key: No such file");
+  EXPECT_EQ(NameFlags(absl::NotFoundError("no layer \"max_isa\"")),
+            "no layer \"max_isa\"");
   // Only the field of an error is meant by a word that is common.
   EXPECT_EQ(NameFlags(absl::InvalidArgumentError("no address in it")),
             "no address in it");

@@ -4,6 +4,8 @@
 #include <limits>
 #include <string>
 
+#include "client/draw/colour_map.h"
+#include "client/draw/figure_painter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -72,6 +74,30 @@ TEST(HeatmapFigureTest, ScalesAreNeverEmpty) {
        MakeFigure(seen, QuestionOfTwo(), {}, {}).scales) {
     EXPECT_LT(scale.low, scale.high);
   }
+}
+
+// Half of the least number is 0: colours were looked up by 0 / 0.
+TEST(HeatmapFigureTest, ScalesOfTheLeastNumbersHaveColours) {
+  constexpr double kLeast = std::numeric_limits<double>::denorm_min();
+  SeenScores seen = SeenTriangle();
+  seen.heads[0].logits = {0, 0, 0, kLeast};
+  const AttentionFigure figure =
+      MakeFigure(seen, QuestionOfTwo(), {}, {.weight = kLeast, .logit = {}});
+  for (const ColourScale& scale : figure.scales) {
+    ASSERT_GT(scale.high / 2, scale.low / 2);
+    EXPECT_EQ(ColourOf(scale, 0), scale.diverging
+                                      ? ColourMap::Diverging().At(0.5)
+                                      : ColourMap::Sequential().At(0));
+  }
+}
+
+// A file may be called so, and a server may call its pipeline so.
+TEST(HeatmapFigureTest, TitlesDrawNothingOnTheTerminal) {
+  SeenScores seen = SeenTriangle();
+  seen.report.set_pipeline("p\x1b[2J");
+  AttentionFigure figure = MakeFigure(seen, QuestionOfTwo(), {}, {});
+  figure.title = "t\x1b[2J";
+  EXPECT_THAT(FigureToText(figure, /*colour=*/false), Not(HasSubstr("\x1b")));
 }
 
 TEST(HeatmapFigureTest, TheBarSaysHowCellsArePooled) {

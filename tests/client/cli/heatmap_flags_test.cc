@@ -102,6 +102,9 @@ TEST(HeatmapFlagsTest, TokensAreAListOrLines) {
   EXPECT_THAT(*ReadTokens(folder.Write("b.txt", R"(["x", "y"])")),
               ElementsAre("x", "y"));
   EXPECT_THAT(*ReadTokens(folder.Write("c.txt", "42")), ElementsAre("42"));
+  // Nothing in them rings or draws on the terminal.
+  EXPECT_THAT(*ReadTokens(folder.Write("c.json", R"(["\n\u001b", "\u0007"])")),
+              ElementsAre("\\n\\e", "\xEF\xBF\xBD"));
   EXPECT_FALSE(ReadTokens(folder.Write("b.json", "[CLS]\nthe\n")).ok());
 }
 

@@ -115,6 +115,26 @@ TEST_F(LoadCommandTest, ASearchWithoutAKneeIsExitCodeOne) {
   EXPECT_EQ(json["steps"].size(), 1u);
 }
 
+// The first round of payloads, which is sent by the search's probe.
+TEST_F(LoadCommandTest, WhatIsVerifiedOfAProbeCounts) {
+  const ProgramResult result =
+      Load(Short({"--slo", "p50=1ns", "--slo-range", "20:100", "--verify-every",
+                  "1000000000"}),
+           true);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_GT(Json::parse(result.out)["verified"], 0);
+}
+
+TEST_F(LoadCommandTest, AFullDiskCostsNoOtherReport) {
+  const std::string html = folder_.File("out.html");
+  const ProgramResult result =
+      Load(Short({"--closed", "1", "--csv", "/dev/full", "--html", html}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("attn: /dev/full: "));
+  EXPECT_THAT(result.out, HasSubstr("achieved"));
+  EXPECT_THAT(Contents(html), StartsWith("<!DOCTYPE html>"));
+}
+
 TEST_F(LoadCommandTest, ASearchPrintsEachRunAndItsAnswer) {
   const ProgramResult result =
       Load(Short({"--slo", "max=60s", "--slo-range", "4:8"}));
@@ -164,6 +184,18 @@ TEST_F(LoadCommandTest, RecordsOfTwoProcessesMerge) {
   EXPECT_EQ(json["latency_us"]["count"], requests);
   EXPECT_EQ(json["config"]["processes"], 2);
   EXPECT_EQ(json["config"]["callers"], 2);
+}
+
+TEST_F(LoadCommandTest, WhatAFailedCallSaidIsOneLine) {
+  const std::string file = folder_.File("a.json");
+  ExpectTold(Load(Short({"--closed", "1", "--histogram-out", file})));
+  Json record = Json::parse(Contents(file));
+  record["steps"][0]["tallies"][0]["errors"].push_back(
+      Json{{"code", 8}, {"count", 1}, {"first", "full\n\x1b[31mred"}});
+  const std::string changed = folder_.Write("b.json", record.dump());
+  const ProgramResult merged = Load({"--merge", changed});
+  EXPECT_THAT(merged.err,
+              HasSubstr("attn: 1 RESOURCE_EXHAUSTED: full [31mred\n"));
 }
 
 TEST_F(LoadCommandTest, ACallThatTheServerRefusesIsOneLine) {

@@ -77,6 +77,11 @@ TEST_F(ProgressTest, WithoutATerminalThereIsSilence) {
   const WaitingLine waiting("attend", ProgressTerminal());
 }
 
+TEST_F(ProgressTest, ACallThatIsSoonDoneNeedsNoWords) {
+  { const WaitingLine waiting("attend", Terminal()); }
+  EXPECT_THAT(written_, IsEmpty());
+}
+
 // 30 columns are all of the work.
 TEST_F(ProgressTest, ABarIsAsLongAsTheWorkIsDone) {
   ProgressBar bar("check", 4, Terminal());

@@ -1,4 +1,9 @@
 // Standard output that is closed, full or read no further, and interrupts.
+#include "client/cli/standard_streams.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +40,21 @@ TEST(StandardStreamsTest, AClosedOutputIsAnError) {
   const ProgramResult result = Bash("\"$attn\" completion bash >&-");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, StartsWith("attn: standard output: "));
+}
+
+// Else it could be a connection that is written to.
+TEST(StandardStreamsTest, NothingElseGetsTheNumberOfAClosedStream) {
+  const auto occupied = [] {
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+    OccupyStandardStreams();
+    char byte = 0;
+    const bool usable = write(STDOUT_FILENO, &byte, 1) != -1 ||
+                        read(STDIN_FILENO, &byte, 1) != -1;
+    const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    _exit(!usable && next > STDERR_FILENO ? 0 : 1);
+  };
+  EXPECT_EXIT(occupied(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(StandardStreamsTest, AReaderThatHasSeenEnoughIsNoError) {

@@ -41,6 +41,25 @@ TEST(LabelTextTest, CutsBetweenCharacters) {
   EXPECT_EQ(fitted.substr(fitted.size() - 3), "…");
   EXPECT_EQ(FitText("the", 40, 10, ruler), "the");
   EXPECT_EQ(FitText("the", 1, 10, ruler), "");
+  EXPECT_EQ(FitText("abcdef", 30, 10, ruler), "abc…");
+  EXPECT_EQ(FitText("abcdef", 29, 10, ruler), "ab…");
+}
+
+// As a name from outside may be as long as its file, it is not measured once
+// for each letter.
+TEST(LabelTextTest, LongTextIsMeasuredAFewTimes) {
+  class CountingRuler : public EstimatingRuler {
+   public:
+    double Width(absl::string_view text, int size) const override {
+      ++asked;
+      return EstimatingRuler::Width(text, size);
+    }
+    mutable int asked = 0;
+  };
+  const CountingRuler ruler;
+  const std::string fitted = FitText(std::string(4096, 'x'), 110, 10, ruler);
+  EXPECT_EQ(fitted.substr(fitted.size() - 4), "x…");
+  EXPECT_LT(ruler.asked, 20);
 }
 
 }  // namespace

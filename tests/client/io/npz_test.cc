@@ -134,5 +134,13 @@ TEST(NpzTest, ReportsAFileThatIsNotThere) {
   EXPECT_THAT(ErrorOf("no/such.npz"), StartsWith("no/such.npz: "));
 }
 
+// libzip removed the file, and nothing was said.
+TEST(NpzTest, NoTensorsLeaveTheFileThatIsThere) {
+  const ScratchFolder folder;
+  const std::string path = folder.Write("a.npz", "old");
+  EXPECT_THAT(WriteNpz(path, {}).ToString(), HasSubstr("no tensors to write"));
+  EXPECT_EQ(Contents(path), "old");
+}
+
 }  // namespace
 }  // namespace attn

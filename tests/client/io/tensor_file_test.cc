@@ -44,6 +44,21 @@ TEST(TensorFileTest, RefusesAFileOfSeveralTensorsWhereOneIsMeant) {
               HasSubstr("2 tensors"));
 }
 
+// It threw, and the error named no file.
+TEST(TensorFileTest, ANameThatIsNoUtf8IsMadeSome) {
+  const ScratchFolder folder;
+  for (const std::string ending : {".json", ".safetensors"}) {
+    TensorMap tensors;
+    tensors.emplace("a\xff", HostTensor(DType::kF32, {1}));
+    const std::string path = folder.File("a" + ending);
+    const absl::Status status = WriteTensors(path, tensors);
+    ASSERT_TRUE(status.ok()) << status;
+    const auto read = ReadTensors(path);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->begin()->first, "a\xef\xbf\xbd");
+  }
+}
+
 TEST(TensorFileTest, AnOutputIsLookedAtBeforeTheWork) {
   const ScratchFolder folder;
   EXPECT_TRUE(CheckOutputFile("", 3).ok());

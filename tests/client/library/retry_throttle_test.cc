@@ -42,6 +42,16 @@ TEST(RetryThrottle, WithoutTokensThereIsNoBound) {
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(throttle.RecordFailure());
 }
 
+// They were rounded to none, which is no bound and no way back.
+TEST(RetryThrottle, AFractionOfATokenIsNotNone) {
+  RetryThrottle tight({.max_tokens = 0.0001});
+  EXPECT_FALSE(tight.RecordFailure());
+  RetryThrottle slow({.max_tokens = 3, .token_ratio = 0.0001});
+  EXPECT_TRUE(slow.RecordFailure());
+  for (int i = 0; i < 1000; ++i) slow.RecordSuccess();
+  EXPECT_TRUE(slow.RecordFailure());
+}
+
 TEST(RetryThrottle, CountsEveryThreadsCalls) {
   RetryThrottle throttle({.max_tokens = 1000, .token_ratio = 1});
   constexpr int kThreads = 4;

@@ -247,9 +247,10 @@ TEST(HdrHistogram, IsTheSameAgainFromItsContents) {
 
 TEST(HdrHistogram, ContentsThatNoHistogramHasAreRefused) {
   using Contents = HdrHistogram::Contents;
-  const Contents good{.buckets = {{4096, 0, 2}}, .min = 4096, .max = 4097};
+  const Contents good{
+      .buckets = {{4096, 0, 2}}, .min = 4096, .max = 4097, .sum = 8193};
   ASSERT_TRUE(HdrHistogram::From(good).ok());
-  std::vector<Contents> bad(9, good);
+  std::vector<Contents> bad(11, good);
   bad[0].buckets[0].lowest = 4097;  // In the middle of a bucket.
   bad[1].buckets[0].count = 0;
   bad[2].buckets[0].count = -1;
@@ -259,6 +260,8 @@ TEST(HdrHistogram, ContentsThatNoHistogramHasAreRefused) {
   bad[6].min = 4000;
   bad[7].max = 5000;
   bad[8].sum = -1;
+  bad[9].sum = 8000;
+  bad[10].sum = 9000;
   for (size_t i = 0; i < bad.size(); ++i) {
     EXPECT_EQ(HdrHistogram::From(bad[i]).status().code(),
               absl::StatusCode::kInvalidArgument)

@@ -1,6 +1,10 @@
 #include "client/load/load_record.h"
 
-#include "absl/strings/str_replace.h"
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "client/load/load_merge.h"
 #include "client/load/load_report_json.h"
 #include "gmock/gmock.h"
@@ -59,6 +63,89 @@ TEST(LoadRecord, ADamagedRecordNeverCrashesAndNamesThePlace) {
           << pointer;
     }
   }
+}
+
+// What the fields of a record that `change` has been at are refused for; "" if
+// they are not.
+std::string Refusal(const std::function<void(nlohmann::json&)>& change) {
+  auto json = nlohmann::json::parse(LoadRecord(MixedReport()));
+  change(json);
+  const auto status = ParseLoadRecord(json.dump(), "a.json").status();
+  return std::string(status.message());
+}
+
+TEST(LoadRecord, NumbersWhoseSumsWouldOverflowAreRefused) {
+  for (const auto& [pointer, field] : {
+           std::pair("/steps/0/tallies/1/offered", "offered"),
+           std::pair("/steps/0/warmup_requests", "warmup_requests"),
+           std::pair("/steps/0/options/callers", "callers"),
+           std::pair("/steps/0/options/max_in_flight", "max_in_flight"),
+           std::pair("/classes/0/payloads", "payloads"),
+           std::pair("/processes", "processes"),
+           std::pair("/connections", "connections"),
+           std::pair("/steps/0/tallies/0/latency_ns/buckets/0/1", "buckets"),
+       }) {
+    const nlohmann::json::json_pointer place(pointer);
+    EXPECT_THAT(Refusal([&](nlohmann::json& json) {
+                  json[place] = 3'000'000'000'000'000;
+                }),
+                HasSubstr(field))
+        << pointer;
+  }
+  // Each bucket could be, all together not.
+  EXPECT_THAT(Refusal([](nlohmann::json& json) {
+                nlohmann::json& buckets =
+                    json["steps"][0]["tallies"][0]["latency_ns"]["buckets"];
+                buckets.clear();
+                for (int i = 0; i < 100; ++i) {
+                  buckets.push_back({i, 3'000'000'000'000});
+                }
+              }),
+              HasSubstr("too many values"));
+}
+
+TEST(LoadRecord, ManyClassesAndStepsAreRefusedBeforeTheyAreRead) {
+  EXPECT_THAT(Refusal([](nlohmann::json& json) {
+                json["steps"] =
+                    std::vector<nlohmann::json>(1000, nlohmann::json::object());
+              }),
+              HasSubstr("a.json.steps: "));
+  EXPECT_THAT(Refusal([](nlohmann::json& json) {
+                json["classes"] =
+                    std::vector<nlohmann::json>(1000, json["classes"][0]);
+              }),
+              HasSubstr("a.json.classes: "));
+  EXPECT_THAT(Refusal([](nlohmann::json& json) {
+                json["steps"][0]["tallies"] =
+                    std::vector<nlohmann::json>(1000, nullptr);
+              }),
+              HasSubstr("a.json.steps[0].tallies: "));
+  for (const char* list : {"steps", "classes"}) {
+    EXPECT_THAT(Refusal([list](nlohmann::json& json) { json[list].clear(); }),
+                HasSubstr(list));
+  }
+}
+
+TEST(LoadRecord, FiguresThatNoRunCanHaveAreRefused) {
+  EXPECT_THAT(
+      Refusal([](nlohmann::json& json) { json["steps"][0]["window_s"] = 0; }),
+      HasSubstr("window_s"));
+  for (const double sum : {0.0, 1e300}) {
+    EXPECT_THAT(Refusal([sum](nlohmann::json& json) {
+                  json["steps"][0]["tallies"][0]["latency_ns"]["sum"] = sum;
+                }),
+                HasSubstr("do not fit"));
+  }
+}
+
+TEST(LoadRecord, NamesCannotDrawOnTheTerminal) {
+  auto json = nlohmann::json::parse(LoadRecord(MixedReport()));
+  json["address"] = "a\x1b[2J\n";
+  json["classes"][0]["call"] = "b\r\x7f";
+  const auto report = ParseLoadRecord(json.dump(), "a.json");
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->address, "a [2J ");
+  EXPECT_EQ(report->classes[0].call, "b  ");
 }
 
 TEST(LoadMerge, CountsAndRatesAddUpAndHistogramsMerge) {

@@ -100,6 +100,14 @@ TEST(LoadReportCsv, ClassesFollowTheirStep) {
   EXPECT_EQ(records[6].at("passed"), "false");
 }
 
+TEST(LoadReportCsv, NoNameIsAFormula) {
+  for (const std::string name : {"=1+1", "+1", "-1", "@sum", "=\"x\",1"}) {
+    LoadReport report = MixedReport();
+    report.classes[0].name = name;
+    EXPECT_EQ(Records(report)[1].at("class"), "'" + name);
+  }
+}
+
 TEST(LoadReportCsv, TimesKeepTheirDigits) {
   LoadReport report = OneStepReport();
   report.steps[0].result.latency.Record(123'456'789'012);

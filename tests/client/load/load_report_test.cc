@@ -66,6 +66,13 @@ TEST(LoadReport, JsonIsOneDocumentThatParses) {
   }
 }
 
+// Which Poisson arrivals of rates that are close may do.
+TEST(LoadReport, OfStepsThatOfferedAlikeTheHigherRateIsTheMainOne) {
+  LoadReport report = MixedReport();
+  report.steps[1].result.offered = report.steps[0].result.offered;
+  EXPECT_EQ(report.MainStep(), 1u);
+}
+
 TEST(LoadReport, OfSeveralStepsJsonHasThemAllAndTheMainOneOnTop) {
   const Json json = LoadReportJson(MixedReport());
   ASSERT_EQ(json["steps"].size(), 3u);

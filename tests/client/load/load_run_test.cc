@@ -230,6 +230,24 @@ TEST(LoadRun, ClassesAreMeasuredApartAndAddUpToTheTotal) {
   }
 }
 
+TEST(LoadRun, ASlowClassBesideAFastOneAchievesWhatWasOffered) {
+  SimulatedTimer timer;
+  // Keeps up with both, at once: answers come after 1 ms or 5 s.
+  const LoadCall call = [&timer](const LoadRequest& request,
+                                 const CallDone& done) {
+    const int64_t takes = request.call_class == 0 ? kMillisecond : 5 * kSecond;
+    timer.At(timer.Now() + takes, [done] { done({}); });
+  };
+  LoadOptions options = Open(100);
+  options.weights = {1, 1};
+  const LoadResult result = RunLoad(options, call, timer);
+  EXPECT_TRUE(result.KeptUp());
+  EXPECT_EQ(result.answered_in_time, 1000);
+  for (const CallTally& tally : result.classes) {
+    EXPECT_EQ(tally.answered_in_time, tally.offered);
+  }
+}
+
 TEST(LoadRun, ASingleClassIsTheTotalAlone) {
   SimulatedTimer timer;
   SimulatedServer server(timer, kMillisecond);

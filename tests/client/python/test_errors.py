@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from concurrent import futures
 
 import grpc
 import numpy as np
@@ -17,7 +18,7 @@ from attn_client import (
     ResourceExhaustedError,
     UnavailableError,
 )
-from attn_client.errors import from_status
+from attn_client.errors import from_rpc_error, from_status
 from attn_client.v1 import attention_pb2 as pb
 
 
@@ -108,7 +109,7 @@ def test_no_server_at_the_address(qkv):
     assert isinstance(refused.value, ConnectionError)
 
 
-@pytest.mark.parametrize("address", ["", "localhost", ":8001", "a:b", "a:0", "unix:"])
+@pytest.mark.parametrize("address", ["", "localhost", ":8001", "a:b", "a:0", "a:\u00b2", "unix:"])
 def test_an_address_that_is_none(address):
     with pytest.raises(InvalidArgumentError, match="host:port or unix:/path"):
         AttentionClient(address)
@@ -152,6 +153,80 @@ def test_retry_info_is_read(client):
     assert isinstance(error, ResourceExhaustedError)
     assert error.retry_after == pytest.approx(1.5)
     assert error.field is None
+
+
+def test_details_of_another_kind_leave_the_code_and_the_words():
+    class Foreign(grpc.RpcError):
+        def code(self):
+            return grpc.StatusCode.RESOURCE_EXHAUSTED
+
+        def details(self):
+            return "slow down"
+
+        def trailing_metadata(self):
+            return [("grpc-status-details-bin", b"\xff\xff")]
+
+    error = from_rpc_error(Foreign(), "attn.test:1")
+    assert isinstance(error, ResourceExhaustedError)
+    assert error.message == "slow down"
+
+
+def test_a_long_timeout_is_no_short_one(client, qkv):
+    # 2^63 nanoseconds, in which gRPC counts, are 9.2e9 seconds.
+    assert client.attend(*qkv, timeout=1e10).output is not None
+
+
+@pytest.fixture
+def answering():
+    """answering(data): a client of a server that answers every call with data."""
+    servers: list[grpc.Server] = []
+
+    def serve(data: bytes) -> AttentionClient:
+        class Handler(grpc.GenericRpcHandler):
+            def service(self, details):
+                return grpc.unary_unary_rpc_method_handler(lambda *_: data)
+
+        servers.append(grpc.server(futures.ThreadPoolExecutor(1), [Handler()]))
+        port = servers[-1].add_insecure_port("127.0.0.1:0")
+        servers[-1].start()
+        return AttentionClient(f"127.0.0.1:{port}")
+
+    yield serve
+    for server in servers:
+        server.stop(None).wait()
+
+
+F32 = pb.DATA_TYPE_F32
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\xff",
+        pb.AttendResponse(output=pb.Tensor(dtype=F32, shape=[2])),
+        pb.AttendResponse(output=pb.Tensor(dtype=F32, shape=[-1], data=b"1234")),
+        pb.AttendResponse(
+            row_statistics=pb.RowStatistics(
+                entropy=pb.Tensor(dtype=F32, shape=[2], data=b"1234")
+            )
+        ),
+    ],
+    ids=["no message", "no data", "no shape", "inner tensor"],
+)
+def test_a_malformed_answer_is_an_error_of_the_server(answering, qkv, answer):
+    data = answer if isinstance(answer, bytes) else answer.SerializeToString()
+    with answering(data) as client:
+        with pytest.raises(AttnError, match="the answer is malformed") as failed:
+            client.attend(*qkv)
+    assert failed.value.code is grpc.StatusCode.INTERNAL
+
+
+def test_a_gradient_of_nothing_that_was_sent(answering, qkv):
+    gradient = pb.Tensor(dtype=F32, shape=[1], data=b"1234")
+    answer = pb.AttendBackwardResponse(gradient_inputs=[3], d_inputs=[gradient])
+    with answering(answer.SerializeToString()) as client:
+        with pytest.raises(AttnError, match="the answer is malformed"):
+            client.backward(*qkv, d_output=qkv[0])
 
 
 def test_a_code_without_a_class_of_its_own():

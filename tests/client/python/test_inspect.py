@@ -81,6 +81,22 @@ def test_what_cannot_be_shown_is_refused(client, qkv):
             client.inspect(*qkv, **options)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("region", {"key": (0, 1, 2)}),
+        ("region", {"key": "first"}),
+        ("tiles", (2, 2)),
+        ("tiles", (2, 2.5, "mean")),
+        ("sweep_temperatures", ["hot"]),
+    ],
+)
+def test_a_value_of_another_kind_is_named(client, qkv, field, value):
+    with pytest.raises(InvalidArgumentError, match=f"^{field}: expected ") as refused:
+        client.inspect(*qkv, **{field: value})
+    assert refused.value.field == field
+
+
 def test_plan_needs_no_memory_for_its_tensors(client):
     # 2 TiB of keys, if they were there.
     q = np.broadcast_to(np.float32(0), (1, 8, 1, 64))

@@ -8,13 +8,15 @@ import pytest
 import formulas as f
 from attn_client import (
     AttentionClient,
+    AttnError,
     DeadlineExceededError,
     InvalidArgumentError,
     ResourceExhaustedError,
 )
 from attn_client.options import build_call
-from attn_client.stream import messages
+from attn_client.stream import Answer, messages
 from attn_client.v1 import attention_pb2 as pb
+from attn_client.wire import WireError
 
 LIMIT = 1 << 20
 
@@ -67,6 +69,17 @@ def test_a_large_answer_of_a_small_call_comes_in_chunks(narrow, rng):
     expect(result.row_statistics.peak_weight, weights.max(-1))
 
 
+def test_a_large_answer_of_a_ragged_call_comes_in_chunks(narrow, rng):
+    q, k, v = (f.draw(rng, 900, 1, 4) for _ in range(3))
+    result = narrow.attend(
+        q, k, v, q_offsets=[0, 400, 900], kv_offsets=[0, 400, 900],
+        outputs=("output", "weights"),
+    )  # fmt: skip
+    tail = [x[400:].swapaxes(0, 1)[None] for x in (q, k, v)]
+    expected = f.weigh(f.softmax(f.scores(*tail[:2])), tail[2])
+    expect(result.output[400:].swapaxes(0, 1)[None], expected)
+
+
 def test_16_bit_tensors_and_other_layouts(narrow, large):
     half = [x.astype(np.float16).swapaxes(1, 2) for x in large]
     result = narrow.attend(*(np.concatenate([x, x]) for x in half), layout="bshd")
@@ -97,6 +110,56 @@ def test_calls_without_a_stream_name_the_limit(narrow, large):
             call()
         assert f"expected at most {LIMIT}" in refused.value.message
         assert "--max-message-bytes" in refused.value.message
+
+
+def test_a_closed_client_says_so_of_a_stream_too(narrow, large):
+    with AttentionClient(narrow.address) as client:
+        client.attend(*large)
+    with pytest.raises(AttnError, match="is closed"):
+        client.attend(*large)
+
+
+def chunk(data: bytes, offset: int = 0, tensor: int = pb.OUTPUT_OUTPUT) -> bytes:
+    part = pb.OutputChunk(tensor=tensor, offset=offset, data=data)
+    return pb.AttendStreamResponse(chunk=part).SerializeToString()
+
+
+@pytest.fixture
+def answer():
+    """An answer whose output of 16 bytes is to come, and whose lse is there."""
+    whole = Answer(np.dtype(np.uint16))
+    output = pb.Tensor(dtype=pb.DATA_TYPE_F32, shape=[4])
+    lse = pb.Tensor(dtype=pb.DATA_TYPE_F32, shape=[1], data=b"\0" * 4)
+    header = pb.AttendResponse(output=output, lse=lse)
+    whole.take(pb.AttendStreamResponse(header=header).SerializeToString())
+    return whole
+
+
+def test_an_answer_is_complete_when_its_last_byte_is_there(answer):
+    numbers = np.arange(4, dtype=np.float32).tobytes()
+    answer.take(chunk(numbers[:6]))
+    assert not answer.complete
+    answer.take(chunk(numbers[6:], 6))
+    assert answer.complete
+    assert answer.tensors["output"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(chunk(b"abcd"), id="the first again"),
+        pytest.param(chunk(b"abcd", 8), id="a hole"),
+        pytest.param(chunk(b"abcd", -12), id="a negative offset"),
+        pytest.param(chunk(b"x" * 13, 4), id="beyond the end"),
+        pytest.param(chunk(b"abcd", 0, pb.OUTPUT_LSE), id="of what came whole"),
+        pytest.param(chunk(b"abcd", 0, pb.OUTPUT_WEIGHTS), id="not asked for"),
+        pytest.param(chunk(b"abcd", 0, 99), id="of a newer schema"),
+    ],
+)
+def test_chunks_that_do_not_follow_each_other(answer, second):
+    answer.take(chunk(b"abcd"))
+    with pytest.raises(WireError, match="a chunk of "):
+        answer.take(second)
 
 
 def test_messages_are_of_the_schema_and_within_the_limit(large):

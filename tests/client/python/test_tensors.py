@@ -78,6 +78,14 @@ def test_data_that_does_not_fit_its_shape():
         tensors.from_wire(pb.Tensor(dtype=99), b"", UINT16)
 
 
+@pytest.mark.parametrize("shape", [[-1], [-1, -1], [2**62], [2**33, 2**33], [2**50]])
+def test_a_shape_that_none_can_have(shape):
+    head = pb.Tensor(dtype=pb.DATA_TYPE_F32, shape=shape)
+    for data in (b"", b"\x00" * 4):
+        with pytest.raises(WireError, match="a tensor of "):
+            tensors.from_wire(head, data, UINT16)
+
+
 def test_bfloat16_rounds_to_the_nearest_and_ties_to_even():
     unit = 2.0**-7  # of the last place at 1
     values = [1, 1 + unit / 2, 1 + 1.5 * unit, 1 + 0.49 * unit, -2.5, 3.4e38]

@@ -29,7 +29,7 @@ class StuckDisk : public ::testing::Test {
     EXPECT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
     context_ = std::make_unique<LayerServiceContext>(LayerServiceContext{
-        *store_, admission_, callers_, replies_, {observer_, clock_, 1 << 20}});
+        *store_, admission_, {observer_, clock_, callers_, replies_, 1 << 20}});
     service_ = std::make_unique<LayerService>(*context_);
     int port = 0;
     grpc::ServerBuilder builder;

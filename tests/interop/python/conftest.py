@@ -1,6 +1,6 @@
 """The channel to the server in ATTN_ADDRESS, over TLS if ATTN_TLS_CA names a CA.
 
-The stubs are protoc's, as it makes them: INTEROP_STUBS is on PYTHONPATH.
+The stubs are protoc's, as it makes them; run.sh has them on PYTHONPATH.
 """
 
 import os

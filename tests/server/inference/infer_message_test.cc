@@ -86,6 +86,17 @@ TEST(InferMessage, FieldsMayComeInAnyOrder) {
   EXPECT_EQ(message->contents.size(), 3U);
 }
 
+// Each element with a tag. Were each to cost as much as all that were read
+// before it, this would not end within the time that any test has.
+TEST(InferMessage, ManyElementsOneByOneCostNoMoreThanTheyAreMany) {
+  constexpr int64_t kCount = 12 << 20;
+  std::string contents;
+  for (int64_t i = 0; i < kCount; ++i) contents += {3 << 3, 1};
+  const auto got = TypedPayload(contents, DType::kI64, {kCount});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->size(), kCount * sizeof(int64_t));
+}
+
 // Packed, one by one, in parts, and mixed: all that protobuf allows.
 TEST(InferMessage, TypedContentsMayBeWrittenInAnyWay) {
   const std::vector<float> values = {1.5F, -2, 0.25F};

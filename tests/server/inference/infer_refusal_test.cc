@@ -259,6 +259,8 @@ TEST_F(InferRefusal, ParametersThatThereAreNotAreNamed) {
        }},
       {"bias_dense", "parameters.bias.layer", "no layer \"l\"",
        set("bias", "{\"layer\":{\"layer\":\"l\",\"tensor\":\"t\"}}")},
+      {"bias_dense", "parameters.bias.layer.tensor", "got nothing",
+       set("bias", "{\"layer\":{\"layer\":\"l\"}}")},
   });
 }
 
