@@ -33,8 +33,9 @@ COPY --from=build /src/build/release/bin/attn-server /src/build/release/bin/attn
 # Writes nothing to disk: run it with a read-only root and no capabilities.
 USER 10001:10001
 ENV ATTN_GRPC_ADDRESS=0.0.0.0:8001 \
-    ATTN_METRICS_ADDRESS=0.0.0.0:8002
-EXPOSE 8001 8002
+    ATTN_METRICS_ADDRESS=0.0.0.0:8002 \
+    ATTN_HTTP_ADDRESS=0.0.0.0:8000
+EXPOSE 8000 8001 8002
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
   CMD ["attn", "--timeout", "2s", "health"]
 STOPSIGNAL SIGTERM

@@ -52,6 +52,7 @@ main() {
   fi
   if "$once"; then return; fi
   say "serving gRPC on $server_address, metrics on ${server_metrics:-no port}"
+  if [[ -n "$server_page" ]]; then say "watch attention in a browser: $server_page"; fi
   say "try: $bin/attn --address $server_address info"
   say "log: $server_log   stop: Ctrl-C"
   wait_for_server

@@ -9,6 +9,8 @@ server_pid=""
 server_address=""
 # host:port of /metrics; empty if they are off.
 server_metrics=""
+# Where the page is; empty if it is off.
+server_page=""
 server_log=""
 server_dir=""
 
@@ -50,6 +52,9 @@ serving_on() {
   server_address="${server_address/#\[::\]:/[::1]:}"
   server_metrics="$(sed -nE 's|.*metrics: http://([^/ ]+)/.*|\1|p' \
     "$server_log")"
+  server_page="$(sed -nE 's|.* page: (https?://[^ ]+).*|\1|p' "$server_log")"
+  server_page="${server_page/0.0.0.0:/127.0.0.1:}"
+  server_page="${server_page/\[::\]:/[::1]:}"
 }
 
 server_runs() { [[ -n "$server_pid" ]] && kill -0 "$server_pid" 2>/dev/null; }
@@ -59,7 +64,7 @@ server_failed() {
   local line flag variable
   line="$(grep -m 1 'cannot listen' "$server_log" || true)"
   if [[ "$line" == *"Address already in use"* ]]; then
-    flag="$(grep -oE -m 1 '[-][-](grpc|metrics)-address' <<<"$line")"
+    flag="$(grep -oE -m 1 '[-][-](grpc|metrics|http)-address' <<<"$line")"
     variable="ATTN_${flag#--}"
     variable="${variable//-/_}"
     fail "${line#attn-server: }; choose another port:" \

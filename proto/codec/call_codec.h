@@ -42,6 +42,8 @@ struct WireCall {
   // those of the request. Who has the layers appends them to args.inputs, and
   // what keeps their memory to `owners`.
   std::vector<LayerReference> layer_refs;
+  // The same of q, k and v; what they name takes its place in args.
+  std::vector<OperandReference> operand_refs;
   std::vector<std::shared_ptr<const void>> owners;
   // Sum of the payloads.
   int64_t payload_bytes = 0;

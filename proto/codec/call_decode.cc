@@ -25,12 +25,27 @@ bool Has(const WireMessage& message, absl::string_view name) {
                      [name](const WireTensor& t) { return t.name == name; });
 }
 
-// q, k and v, or qkv in their place.
+// The reference in place of q, k or v; null if there is none.
+const OperandReference* FindReference(const WireMessage& message,
+                                      absl::string_view operand) {
+  for (const OperandReference& ref : message.operand_refs) {
+    if (ref.operand == operand) return &ref;
+  }
+  return nullptr;
+}
+
+// q, k and v, or qkv or tensors of layers in their place.
 absl::Status CheckPresent(const WireMessage& message,
                           const AttentionSpec& spec) {
   const bool packed = Has(message, "qkv");
   for (const char* name : {"q", "k", "v"}) {
-    const bool present = Has(message, name);
+    const OperandReference* reference = FindReference(message, name);
+    const bool sent = Has(message, name);
+    if (sent && reference != nullptr) {
+      return FieldError(reference->field, absl::StrCat("a layer beside ", name),
+                        "one of the two");
+    }
+    const bool present = sent || reference != nullptr;
     if (packed && present) return BesideQkv(name);
     const bool made = absl::string_view(name) == "v" && MakesValues(spec);
     if (!packed && !present && !made) return MissingTensor(name);
@@ -96,6 +111,7 @@ absl::Status DecodeTensors(WireMessage& message, WireCall& call) {
   }
   call.payload_bytes = message.payload_bytes;
   call.layer_refs = std::move(message.layer_refs);
+  call.operand_refs = std::move(message.operand_refs);
   return absl::OkStatus();
 }
 

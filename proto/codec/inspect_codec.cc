@@ -70,6 +70,34 @@ absl::Status DecodeQuestion(const v1::InspectRequest& request,
   return absl::OkStatus();
 }
 
+absl::Status TakeOperand(const char* operand, const v1::LayerTensor& named,
+                         std::vector<OperandReference>& refs) {
+  const std::string field = absl::StrCat(operand, "_layer");
+  if (named.layer().empty() || named.tensor().empty()) {
+    return FieldError(
+        absl::StrCat(field, named.layer().empty() ? ".layer" : ".tensor"),
+        "nothing", "a name");
+  }
+  refs.push_back({operand, named.layer(), named.tensor(), field});
+  return absl::OkStatus();
+}
+
+// What stands in place of q, k and v.
+absl::Status TakeOperands(const v1::InspectRequest& request,
+                          std::vector<OperandReference>& refs) {
+  absl::Status status;
+  if (request.has_q_layer()) {
+    status.Update(TakeOperand("q", request.q_layer(), refs));
+  }
+  if (request.has_k_layer()) {
+    status.Update(TakeOperand("k", request.k_layer(), refs));
+  }
+  if (request.has_v_layer()) {
+    status.Update(TakeOperand("v", request.v_layer(), refs));
+  }
+  return status;
+}
+
 absl::Status PlaceCotangent(InspectCall& call) {
   call.args.d_output = call.Extra(v1::InspectRequest::kDOutputFieldNumber);
   const bool missing = call.args.d_output.data == nullptr;
@@ -88,7 +116,8 @@ absl::StatusOr<InspectCall> DecodeInspectRequest(
   auto message = ReadRequest(stream, size, max_payload_bytes, request);
   if (!message.ok()) return message.status();
   InspectCall call;
-  absl::Status status = DecodeCall(request, *message, call);
+  absl::Status status = TakeOperands(request, message->operand_refs);
+  if (status.ok()) status = DecodeCall(request, *message, call);
   if (status.ok()) status = DecodeQuestion(request, call.question);
   if (status.ok()) status = PlaceCotangent(call);
   if (!status.ok()) return status;

@@ -21,6 +21,15 @@ struct LayerReference {
   std::vector<std::string> more_fields = {};
 };
 
+// A tensor of a layer in place of q, k or v. `field` is where the request names
+// it: "k_layer".
+struct OperandReference {
+  std::string operand;
+  std::string layer;
+  std::string tensor;
+  std::string field;
+};
+
 // Turns each reference to a layer below `spec` into one to an input: the n-th
 // of the result stands for input `first_input` + n. A tensor that is named
 // twice is there once. `path` is what the names of fields begin with: "spec".

@@ -46,6 +46,7 @@ struct WireMessage {
   std::vector<WireTensor> tensors;
   // Filled by those who parse the metadata (call_decode.h).
   std::vector<LayerReference> layer_refs;
+  std::vector<OperandReference> operand_refs;
   int64_t payload_bytes = 0;
 };
 

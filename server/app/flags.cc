@@ -22,6 +22,12 @@ ABSL_FLAG(std::string, grpc_address, "127.0.0.1:8001",
           "by commas. Port 0 takes any free one.");
 ABSL_FLAG(std::string, metrics_address, "127.0.0.1:8002",
           "Where /metrics is served: host:port; empty turns it off.");
+ABSL_FLAG(std::string, http_address, "127.0.0.1:8000",
+          "Where the page, the JSON gateway, /healthz and /readyz are served: "
+          "host:port; empty turns them off.");
+ABSL_FLAG(std::string, http_cors_origins, "",
+          "Whose pages may call the JSON gateway, separated by commas: "
+          "https://a.example, or *; empty: none but the server's own.");
 ABSL_FLAG(int64_t, max_message_bytes, attn::ServerOptions{}.max_message_bytes,
           "Largest request and largest response.");
 ABSL_FLAG(int64_t, max_inflight_bytes, attn::ServerOptions{}.max_inflight_bytes,
@@ -107,7 +113,8 @@ ABSL_FLAG(bool, log_requests, attn::ServerOptions{}.log_requests,
           "Log a line for each request.");
 ABSL_FLAG(double, entropy_sample_rate,
           attn::ServerOptions{}.entropy_sample_rate,
-          "Share of the rows that the entropy metrics look at, 0 to 1.");
+          "Share of the rows that the metrics of rows look at, 0 to 1; 0 turns "
+          "those of rows, heads and dead heads off.");
 ABSL_FLAG(bool, print_config, false,
           "Print every flag's value and its source, and exit.");
 
@@ -117,6 +124,8 @@ namespace {
 // Every flag above but print_config.
 constexpr std::array kFlags = {"grpc_address",
                                "metrics_address",
+                               "http_address",
+                               "http_cors_origins",
                                "max_message_bytes",
                                "max_inflight_bytes",
                                "max_transport_bytes",
@@ -235,6 +244,9 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.grpc_addresses = absl::StrSplit(absl::GetFlag(FLAGS_grpc_address),
                                           ',', absl::SkipWhitespace());
   options.metrics_address = absl::GetFlag(FLAGS_metrics_address);
+  options.http_address = absl::GetFlag(FLAGS_http_address);
+  options.http_cors_origins = absl::StrSplit(
+      absl::GetFlag(FLAGS_http_cors_origins), ',', absl::SkipWhitespace());
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_inflight_bytes = absl::GetFlag(FLAGS_max_inflight_bytes);
   options.max_transport_bytes = absl::GetFlag(FLAGS_max_transport_bytes);

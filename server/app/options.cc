@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "server/app/listen_address.h"
 
 namespace attn {
@@ -34,6 +36,14 @@ absl::Status NotNegative(absl::string_view flag, absl::Duration value) {
                           ": must not be negative"));
 }
 
+// A browser sends it so: a scheme and a host, without a path.
+bool IsOrigin(absl::string_view text) {
+  if (text == "*") return true;
+  const bool has_scheme = absl::ConsumePrefix(&text, "http://") ||
+                          absl::ConsumePrefix(&text, "https://");
+  return has_scheme && !text.empty() && !absl::StrContains(text, '/');
+}
+
 absl::Status CheckAddresses(const ServerOptions& o) {
   if (o.grpc_addresses.empty()) {
     return Bad("--grpc-address: must name one address at least");
@@ -47,6 +57,15 @@ absl::Status CheckAddresses(const ServerOptions& o) {
       !SplitHostPort(o.metrics_address).has_value()) {
     return Bad(absl::StrCat("--metrics-address=", o.metrics_address,
                             ": must be host:port, or empty"));
+  }
+  if (!o.http_address.empty() && !SplitHostPort(o.http_address).has_value()) {
+    return Bad(absl::StrCat("--http-address=", o.http_address,
+                            ": must be host:port, or empty"));
+  }
+  for (const std::string& origin : o.http_cors_origins) {
+    if (IsOrigin(origin)) continue;
+    return Bad(absl::StrCat("--http-cors-origins=", origin,
+                            ": must be * or an origin: https://host[:port]"));
   }
   return absl::OkStatus();
 }

@@ -21,6 +21,11 @@ struct ServerOptions {
   std::vector<std::string> grpc_addresses = {"127.0.0.1:8001"};
   // "host:port"; empty: nothing is served, metrics are still counted.
   std::string metrics_address = "127.0.0.1:8002";
+  // "host:port" of the page, the JSON gateway and the probes; empty: they are
+  // not served.
+  std::string http_address;
+  // Whose pages may call the gateway: "https://a.example", or "*".
+  std::vector<std::string> http_cors_origins;
 
   // One request or response. Fits q, k and v of 8 heads, 64 wide, at 40 000
   // tokens.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "grpcpp/grpcpp.h"
+#include "server/app/http_port.h"
 #include "server/app/listen_address.h"
 #include "server/app/memory_settings.h"
 #include "server/app/thread_warning.h"
@@ -99,6 +100,10 @@ std::string Server::metrics_address() const {
              : WithPort(options_.metrics_address, metrics_->port());
 }
 
+std::string Server::page_address() const {
+  return http_ == nullptr ? "" : PageAddress(options_, *http_);
+}
+
 absl::Status Server::OpenLayers() {
   auto layers = LayerStore::Open(
       {.directory = options_.layer_dir, .max_bytes = options_.max_layer_bytes},
@@ -178,6 +183,11 @@ absl::Status Server::StartServing() {
                         services);
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
+  auto http = StartHttpPort(options_, *access_, *listener_.server, [this] {
+    return serving_.load(std::memory_order_acquire);
+  });
+  if (!http.ok()) return http.status();
+  http_ = *std::move(http);
   log_.Info(absl::StrCat("listening on ",
                          absl::StrJoin(listener_.addresses, ", "),
                          ": NOT_SERVING until warm"));
@@ -231,6 +241,9 @@ void Server::LogStart() const {
   }
   if (!options_.metrics_address.empty()) {
     log_.Info(absl::StrCat("metrics: http://", metrics_address(), "/metrics"));
+  }
+  if (http_ != nullptr) {
+    log_.Info(absl::StrCat("page: ", page_address()));
   }
   log_.Info(
       absl::StrCat("SERVING on ", absl::StrJoin(listener_.addresses, ", ")));
@@ -328,6 +341,11 @@ void Server::Stop() {
         Refuse(Refusal::kDraining, "the server is stopping"));
   }
   service_->EndStreams();
+  if (http_ != nullptr) {
+    http_->Stop(drained ? absl::FromChrono(kLastReplies)
+                        : absl::ZeroDuration());
+    http_.reset();
+  }
   // Then cancels what still runs: each leaves between two tiles.
   const auto now = std::chrono::system_clock::now();
   listener_.server->Shutdown(drained ? now + kLastReplies : now);

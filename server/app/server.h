@@ -17,6 +17,7 @@
 #include "server/app/options.h"
 #include "server/batching/admission.h"
 #include "server/batching/batcher.h"
+#include "server/http/http_front.h"
 #include "server/inference/inference_service.h"
 #include "server/layers/layer_store.h"
 #include "server/metrics/metrics_server.h"
@@ -49,6 +50,8 @@ class Server {
   }
   // Empty if metrics are not served.
   std::string metrics_address() const;
+  // Where the page is, "http://host:port/"; empty if it is not served.
+  std::string page_address() const;
 
   // Stops without losing a request that is inside: health says NOT_SERVING,
   // the drain delay passes, the gate closes, those inside end, gRPC shuts down,
@@ -99,6 +102,8 @@ class Server {
   // Null: it is not served.
   std::unique_ptr<InferenceService> inference_service_;
   GrpcListener listener_;
+  // Null: it is not served. Calls the listener's server.
+  std::unique_ptr<HttpFront> http_;
   std::unique_ptr<IdleTrimmer> trimmer_;
   std::atomic<bool> hurried_{false};
   // What the health service says.

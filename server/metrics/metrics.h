@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <span>
+#include <string_view>
 
 namespace attn {
 
@@ -25,19 +26,43 @@ enum class RejectReason {
 };
 inline constexpr int kRejectReasonCount = 10;
 
-// Labels come from bounded sets only: `method` is an RPC name, `code` a gRPC
-// status name; a variant that was not announced, or comes after too many
-// others, becomes "other". Thread-safe; no verb waits for more than a handful
-// of additions, or once for each variant for its series to be made.
+// The tensors that bring numbers.
+enum class InputTensor { kQ, kK, kV };
+inline constexpr int kInputTensorCount = 3;
+
+// Why a head tells nothing of its input.
+enum class DeadReason { kCollapsed, kUninformative, kConstantLogits };
+inline constexpr int kDeadReasonCount = 3;
+
+// One row that was looked at: its entropy over ln(visible keys), and its
+// largest weight.
+struct ObservedRow {
+  double entropy_ratio = 0;
+  double peak_weight = 0;
+  bool saturated = false;
+};
+
+// What was looked at of one head of a layer: sums over `rows`.
+struct ObservedHead {
+  int64_t rows = 0;
+  int64_t saturated_rows = 0;
+  double entropy_ratios = 0;
+  double peak_weights = 0;
+};
+
+// Labels come from bounded sets only: a method that was not announced is not
+// counted, a variant that was not announced, or comes after too many others,
+// becomes "other", and so does a layer. Numbers of rows are finite.
+// Thread-safe; no verb waits for a scrape, and only the first of a variant or a
+// layer for another such.
 class Metrics {
  public:
   virtual ~Metrics() = default;
 
   virtual void RequestStarted() = 0;
-  // Once for each RequestStarted().
-  virtual void RequestEnded(const std::string& method,
-                            const std::string& variant, const std::string& code,
-                            double seconds) = 0;
+  // Once for each RequestStarted(). `code` is gRPC's number.
+  virtual void RequestEnded(std::string_view method, std::string_view variant,
+                            int code, double seconds) = 0;
   virtual void PhaseEnded(Phase phase, double seconds) = 0;
   virtual void RequestRejected(RejectReason reason) = 0;
   // Requests that were started together, and their tokens.
@@ -47,12 +72,15 @@ class Metrics {
   // Copies of a tensor's payload in user space.
   virtual void PayloadCopies(int64_t copies) = 0;
   virtual void ComputeDone(double flops) = 0;
-  // One sampled row: entropy / ln(visible keys), and the largest weight.
-  virtual void RowObserved(const std::string& variant, double entropy_ratio,
-                           double peak_weight) = 0;
+  // Sampled rows of one call.
+  virtual void RowsObserved(std::string_view variant,
+                            std::span<const ObservedRow> rows) = 0;
+  // The same by head, of a call that takes tensors of a layer.
+  virtual void HeadsObserved(std::string_view layer,
+                             std::span<const ObservedHead> heads) = 0;
+  virtual void DeadHeads(DeadReason reason, int64_t heads) = 0;
   virtual void FullyMaskedRows(int64_t rows) = 0;
-  // tensor: "q", "k", "v".
-  virtual void NonfiniteInputs(const std::string& tensor, int64_t count) = 0;
+  virtual void NonfiniteInputs(InputTensor tensor, int64_t count) = 0;
   virtual void NonfiniteOutputs(int64_t count) = 0;
 };
 

@@ -34,13 +34,15 @@ struct MetricsInfo {
   int compute_threads = 0;
   double queue_capacity = 0;
   double inflight_bytes_capacity = 0;
-  // Every series exists from the start, at zero, but for those of variants:
-  // they come with the variant's first call, as long as kMaxVariants allows.
+  // Every series exists from the start, at zero, but for those of variants and
+  // layers: they come with the first call, as long as kMaxVariants and
+  // kMaxLayerHeads allow.
   std::vector<MethodLabels> methods;
   // Variants whose rows are observed.
   std::vector<std::string> row_variants;
   // Of the announced variants those that exist from the start, too.
   std::vector<std::string> initial_variants;
+  // By their numbers.
   std::vector<std::string> codes;
 };
 

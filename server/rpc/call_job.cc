@@ -37,6 +37,17 @@ Priority ToPriority(v1::Priority priority) {
   }
 }
 
+ComputedRows DescribeRows(const Plan& plan, const WireCall& call,
+                          absl::Span<const RowStatistics> rows) {
+  ComputedRows computed;
+  if (!call.layer_refs.empty()) computed.layer = call.layer_refs.front().layer;
+  computed.rows = rows;
+  computed.heads = plan.problem.shape.q_heads;
+  computed.length = plan.problem.shape.q_length;
+  computed.has_statistics = plan.problem.outputs.statistics;
+  return computed;
+}
+
 }  // namespace
 
 CallJob::CallJob(const CallContext& context, const char* method, Caller caller,
@@ -271,7 +282,11 @@ void CallJob::Report() {
     record_.variant = VariantName(message_->spec);
     record_.shape = DescribeShape(message_->args);
   }
-  context_.observer.RowsComputed(record_.variant, rows_);
+  if (!rows_.empty()) {
+    ComputedRows computed = DescribeRows(*plan_, *message_, rows_);
+    computed.variant = record_.variant;
+    context_.observer.RowsComputed(computed);
+  }
   context_.observer.Ended(record_);
 }
 

@@ -1,17 +1,15 @@
 #include "server/rpc/call_observer.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 #include "server/batching/refusal.h"
+#include "server/rpc/head_health.h"
+#include "server/rpc/row_sample.h"
 
 namespace attn {
 namespace {
-
-// Two histograms cost about 100 ns a row: a few microseconds a call.
-constexpr size_t kMaxSampledRows = 32;
 
 RejectReason ReasonOf(Refusal refusal) {
   switch (refusal) {
@@ -52,6 +50,13 @@ std::optional<RejectReason> ReasonOf(const absl::Status& status) {
   }
 }
 
+// As the metrics name the engine's verdicts.
+constexpr std::pair<DeadHead, DeadReason> kDeadReasons[] = {
+    {DeadHead::kCollapsed, DeadReason::kCollapsed},
+    {DeadHead::kUninformative, DeadReason::kUninformative},
+    {DeadHead::kConstantLogits, DeadReason::kConstantLogits},
+};
+
 }  // namespace
 
 void CallObserver::Ended(const CallRecord& record) {
@@ -62,7 +67,7 @@ void CallObserver::Ended(const CallRecord& record) {
     CountAttend(record);
   }
   metrics_.RequestEnded(record.method, record.variant,
-                        absl::StatusCodeToString(record.status.code()),
+                        static_cast<int>(record.status.code()),
                         absl::ToDoubleSeconds(record.total));
   if (options_.log_requests) log_.Request(record);
 }
@@ -80,27 +85,32 @@ void CallObserver::CountAttend(const CallRecord& record) {
   metrics_.PayloadCopies(record.payload_copies);
   metrics_.ComputeDone(record.flops);
   metrics_.FullyMaskedRows(record.fully_masked_rows);
-  metrics_.NonfiniteInputs("q", record.nonfinite_q);
-  metrics_.NonfiniteInputs("k", record.nonfinite_k);
-  metrics_.NonfiniteInputs("v", record.nonfinite_v);
+  metrics_.NonfiniteInputs(InputTensor::kQ, record.nonfinite_q);
+  metrics_.NonfiniteInputs(InputTensor::kK, record.nonfinite_k);
+  metrics_.NonfiniteInputs(InputTensor::kV, record.nonfinite_v);
   metrics_.NonfiniteOutputs(record.nonfinite_outputs);
 }
 
-void CallObserver::RowsComputed(const std::string& variant,
-                                absl::Span<const RowStatistics> rows) {
-  if (options_.entropy_sample_rate <= 0 || rows.empty()) return;
-  const auto wanted = static_cast<size_t>(std::ceil(
-      options_.entropy_sample_rate * static_cast<double>(rows.size())));
-  const size_t count = std::clamp<size_t>(wanted, 1, kMaxSampledRows);
-  // Rounded up: `count` is a promise.
-  const size_t stride = (rows.size() + count - 1) / count;
-  for (size_t i = 0; i < rows.size(); i += stride) {
-    const RowStatistics& row = rows[i];
-    // The entropy of a row of one key is 0 whatever the head does.
-    if (row.visible_keys < 2) continue;
-    metrics_.RowObserved(
-        variant, row.entropy / std::log(static_cast<double>(row.visible_keys)),
-        row.peak_weight);
+void CallObserver::RowsComputed(const ComputedRows& computed) {
+  if (options_.entropy_sample_rate <= 0 || computed.rows.empty()) return;
+  const RowSampling sampling{
+      .rate = options_.entropy_sample_rate,
+      .turn = turn_.fetch_add(1, std::memory_order_relaxed)};
+  metrics_.RowsObserved(computed.variant, SampleRows(computed.rows, sampling));
+  if (!computed.layer.empty()) {
+    metrics_.HeadsObserved(
+        computed.layer,
+        SampleHeads(computed.rows, computed.heads, computed.length, sampling));
+  }
+  CountDead(computed);
+}
+
+void CallObserver::CountDead(const ComputedRows& computed) {
+  const DeadHeadCounts dead =
+      CountDeadHeads(computed.rows, computed.length, computed.has_statistics);
+  for (const auto& [verdict, reason] : kDeadReasons) {
+    const int64_t heads = dead[static_cast<size_t>(verdict)];
+    if (heads > 0) metrics_.DeadHeads(reason, heads);
   }
 }
 

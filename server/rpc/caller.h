@@ -15,6 +15,13 @@
 
 namespace attn {
 
+// Under which the server's own HTTP port says, on a call within the process,
+// whose certificate it has verified. "-bin": a name may have any bytes.
+inline constexpr char kCertificateMetadata[] = "x-attn-certificate-name-bin";
+// The value: the name behind bytes that nobody outside of the process knows;
+// behind others no name is read.
+std::string CertificateMetadata(absl::string_view name);
+
 // A value; thread-compatible.
 struct Caller {
   // Not OK: must not be let in.

@@ -3,7 +3,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -34,6 +37,44 @@ std::string FieldMeant(const LayerReference& ref, const std::string& named,
   return "";
 }
 
+// The layers that one call names, each of one version.
+class LayersOfCall {
+ public:
+  explicit LayersOfCall(const LayerStore* store) : store_(store) {}
+
+  // `Reference` has a layer, a tensor and a field.
+  template <typename Reference>
+  absl::StatusOr<TensorView> Find(const Reference& ref) {
+    std::shared_ptr<const Layer>& layer = layers_[ref.layer];
+    if (layer == nullptr && store_ != nullptr) layer = store_->Find(ref.layer);
+    if (layer == nullptr) {
+      return FieldError(ref.field, absl::StrCat("no layer \"", ref.layer, "\""),
+                        "a layer of this server");
+    }
+    const StoredTensor* tensor = layer->Find(ref.tensor);
+    if (tensor == nullptr) {
+      return FieldError(ref.field,
+                        absl::StrCat("no tensor \"", ref.tensor,
+                                     "\" in layer \"", ref.layer, "\""),
+                        "a tensor of the layer");
+    }
+    return tensor->view();
+  }
+  void MoveTo(std::vector<std::shared_ptr<const void>>& owners) {
+    for (auto& [name, layer] : layers_) owners.push_back(std::move(layer));
+    layers_.clear();
+  }
+
+ private:
+  const LayerStore* const store_;
+  std::map<std::string, std::shared_ptr<const Layer>> layers_;
+};
+
+TensorView& Operand(absl::string_view name, AttentionArgs& args) {
+  if (name == "q") return args.q;
+  return name == "k" ? args.k : args.v;
+}
+
 }  // namespace
 
 absl::Status NameLayers(const absl::Status& status, const WireCall& call) {
@@ -58,24 +99,18 @@ absl::Status NameLayers(const absl::Status& status, const WireCall& call) {
 }
 
 absl::Status AppendLayers(const LayerStore* store, WireCall& call) {
-  std::map<std::string, std::shared_ptr<const Layer>> layers;
+  LayersOfCall layers(store);
   for (const LayerReference& ref : call.layer_refs) {
-    std::shared_ptr<const Layer>& layer = layers[ref.layer];
-    if (layer == nullptr && store != nullptr) layer = store->Find(ref.layer);
-    if (layer == nullptr) {
-      return FieldError(ref.field, absl::StrCat("no layer \"", ref.layer, "\""),
-                        "a layer of this server");
-    }
-    const StoredTensor* tensor = layer->Find(ref.tensor);
-    if (tensor == nullptr) {
-      return FieldError(ref.field,
-                        absl::StrCat("no tensor \"", ref.tensor,
-                                     "\" in layer \"", ref.layer, "\""),
-                        "a tensor of the layer");
-    }
-    call.args.inputs.push_back(tensor->view());
+    const auto tensor = layers.Find(ref);
+    if (!tensor.ok()) return tensor.status();
+    call.args.inputs.push_back(*tensor);
   }
-  for (const auto& [name, layer] : layers) call.owners.push_back(layer);
+  for (const OperandReference& ref : call.operand_refs) {
+    const auto tensor = layers.Find(ref);
+    if (!tensor.ok()) return tensor.status();
+    Operand(ref.operand, call.args) = *tensor;
+  }
+  layers.MoveTo(call.owners);
   return absl::OkStatus();
 }
 

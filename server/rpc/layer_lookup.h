@@ -7,9 +7,10 @@
 
 namespace attn {
 
-// Appends what call.layer_refs names to the call's inputs; the call keeps the
-// layers, whatever is put or deleted meanwhile. All tensors of one layer are of
-// one version. INVALID_ARGUMENT names the field that names what is not there.
+// Appends what call.layer_refs names to the call's inputs, and puts what
+// call.operand_refs names in place of q, k and v; the call keeps the layers,
+// whatever is put or deleted meanwhile. All tensors of one layer are of one
+// version. INVALID_ARGUMENT names the field that names what is not there.
 // `store` may be null: there are no layers.
 absl::Status AppendLayers(const LayerStore* store, WireCall& call);
 

@@ -64,8 +64,7 @@ std::string VariantName(const AttentionSpec& spec) {
 std::vector<std::string> CommonVariantNames() {
   const size_t dot = ScoreSpec(DotScore{}).index();
   const size_t softmax = NormalizerSpec(SoftmaxNormalizer{}).index();
-  return WithEachSuffix(WithEachSuffix({Base(dot, softmax)}, kBiasNames),
-                        kMaskNames);
+  return WithEachSuffix({Base(dot, softmax)}, kMaskNames);
 }
 
 std::vector<std::string> AllVariantNames() {

@@ -16,8 +16,8 @@ inline constexpr char kNoVariant[] = "none";
 // several biases or masks, the most telling one names it.
 std::string VariantName(const AttentionSpec& spec);
 
-// The names of scaled dot-product attention under softmax: what most servers
-// serve.
+// The names of scaled dot-product attention under softmax without a bias: what
+// most servers serve.
 std::vector<std::string> CommonVariantNames();
 
 // Every name that VariantName() can give.

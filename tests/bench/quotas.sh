@@ -81,7 +81,7 @@ wrap_server() {
 measure() {
   set_quota "$1"
   start_server "$work/bin" "--grpc-address=unix:$work/attn" \
-    --metrics-address= --drain-delay=0s --log-requests=false >&2
+    --metrics-address= --http-address= --drain-delay=0s --log-requests=false >&2
   "$bin/attn" --address "$server_address" --json load --closed 4 \
     --connections 4 --duration "$duration" --warmup 1s --shape "$shape" \
     --verify-every 0 >"$work/load.json"

@@ -24,7 +24,7 @@ fi
 sockets="$(mktemp -d)"
 trap 'stop_server; rm -rf "$sockets"' EXIT
 start_server "$bin" "--grpc-address=unix:$sockets/attn" \
-  --metrics-address= --drain-delay=0s
+  --metrics-address= --http-address= --drain-delay=0s
 # In float, and in double by the reference kernel at its own tolerance.
 status=0
 for precision in f32 f64; do

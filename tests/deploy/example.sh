@@ -13,7 +13,7 @@ source "$ATTN_ROOT/deploy/example.sh"
 sockets="$(mktemp -d)"
 trap 'stop_server; rm -rf "$sockets"' EXIT
 start_server "$1" "--grpc-address=unix:$sockets/attn" \
-  --metrics-address= --drain-delay=0s
+  --metrics-address= --http-address= --drain-delay=0s
 output="$(run_example "$1" "$server_address")"
 printf '%s\n' "$output"
 

@@ -41,5 +41,5 @@ check_links
 sockets="$(mktemp -d)"
 trap 'stop_server; rm -rf "$sockets"' EXIT
 start_server "$1" "--grpc-address=unix:$sockets/attn" \
-  --metrics-address= --drain-delay=0s
+  --metrics-address= --http-address= --drain-delay=0s
 check_run "$1"

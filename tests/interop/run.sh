@@ -155,7 +155,7 @@ main() {
   for program in npm node openssl protoc grpc_python_plugin; do
     need "$program"
   done
-  flags=(--grpc-address=127.0.0.1:0 --metrics-address= --drain-delay=0s)
+  flags=(--grpc-address=127.0.0.1:0 --metrics-address= --http-address= --drain-delay=0s)
   pem="$(mktemp -d)"
   trap 'stop_server; rm -rf "$pem"' EXIT
   mkdir -p "$TOOLS"

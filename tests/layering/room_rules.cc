@@ -17,7 +17,9 @@ const std::vector<Library>& Libraries() {
   static const std::vector<Library> kLibraries = {
       {"absl/", "absl"},
       {"benchmark/", "benchmark"},
+      {"boost/", "Boost"},
       {"CLI/", "CLI11"},
+      {"CivetServer.h", "CivetWeb"},
       {"dnnl", "oneDNN"},
       {"ft2build.h", "FreeType"},
       {"gmock/", "gtest"},
@@ -33,6 +35,7 @@ const std::vector<Library>& Libraries() {
       {"png.h", "libpng"},
       {"prometheus/", "Prometheus"},
       {"zip.h", "libzip"},
+      {"zlib.h", "zlib"},
       // Threads are a library here: stages must do without.
       {"atomic", "threads"},
       {"condition_variable", "threads"},
@@ -219,10 +222,8 @@ const std::vector<Room>& Rooms() {
       {"server/layers",
        {"engine/core", "engine/runtime", "proto/safetensors"},
        {"absl", "threads"}},
-      {"server/metrics", {}, {"Prometheus", "threads"}},
-      {"server/http",
-       {"engine/core", "engine/engine.h", "proto", "server/metrics/metrics.h"},
-       {"absl", "json", "threads"}},
+      {"server/metrics", {}, {"CivetWeb", "Prometheus", "threads"}},
+      {"server/story", {"engine/core"}, {"absl", "json"}},
       {"server/rpc",
        {"engine/core", "engine/runtime", "engine/engine.h", "engine/plan",
         "proto", "server/batching", "server/security", "server/layers",
@@ -231,6 +232,12 @@ const std::vector<Room>& Rooms() {
       {"server/inference",
        {"engine/core", "engine/engine.h", "proto", "server/rpc"},
        {"absl", "gRPC", "protobuf"}},
+      // It calls the server as a client would, on a channel within the process.
+      {"server/http",
+       {"engine/core", "engine/runtime", "proto", "server/rpc",
+        "server/security", "server/story"},
+       {"absl", "Boost", "gRPC", "json", "OpenSSL", "protobuf", "threads",
+        "zlib"}},
       {"server/app",
        {"engine/core", "engine/runtime", "engine/engine.h", "proto",
         "server/batching", "server/security", "server/layers", "server/metrics",
@@ -262,6 +269,7 @@ const std::vector<Room>& Rooms() {
 const std::vector<Confinement>& Confinements() {
   static const std::vector<Confinement> kConfinements = {
       {"Prometheus", "server/metrics/prometheus_metrics."},
+      {"CivetWeb", "server/metrics/metrics_server."},
       {"oneDNN", "engine/kernels/onednn"},
       {"FreeType", "client/draw/font."},
       {"libpng", "client/draw/png_writer."},

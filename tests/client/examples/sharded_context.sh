@@ -24,7 +24,7 @@ clean_up() {
 trap clean_up EXIT
 
 serve() {
-  start_server "$bin" "--grpc-address=unix:$sockets/$1" --metrics-address= \
+  start_server "$bin" "--grpc-address=unix:$sockets/$1" --metrics-address= --http-address= \
     --drain-delay=0s --compute-threads=1
 }
 

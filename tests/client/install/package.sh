@@ -90,7 +90,7 @@ run_logged cmake --install "$build" --prefix "$prefix" --component client
 check_headers
 check_clean
 make_project
-start_server "$bin" "--grpc-address=unix:$work/attn" --metrics-address= \
+start_server "$bin" "--grpc-address=unix:$work/attn" --metrics-address= --http-address= \
   --drain-delay=0s
 build_with_cmake
 build_with_pkg_config

@@ -28,6 +28,7 @@ class Server:
         command = [
             str(pathlib.Path(os.environ["ATTN_BIN"], "attn-server")),
             "--metrics-address=",
+            "--http-address=",
             "--drain-delay=0s",
             *flags,
         ]

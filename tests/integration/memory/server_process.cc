@@ -56,8 +56,8 @@ ServerProcess::ServerProcess(const std::vector<std::string>& flags,
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) Die("pipe");
   std::vector<std::string> arguments = {
-      ATTN_SERVER, "--grpc-address=127.0.0.1:0",
-      "--metrics-address=", "--drain-delay=0s", "--nolog-requests"};
+      ATTN_SERVER,       "--grpc-address=127.0.0.1:0", "--metrics-address=",
+      "--http-address=", "--drain-delay=0s",           "--nolog-requests"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   std::vector<std::string> variables = environment;
   for (char** variable = environ; *variable != nullptr; ++variable) {

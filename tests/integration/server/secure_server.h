@@ -44,6 +44,7 @@ class SecureServer {
   // Dies if it does not start.
   void Start(const ServerOptions& options);
 
+  const Server& server() const { return *server_; }
   const TestAuthority& authority() const { return authority_; }
   const ScratchFolder& folder() const { return folder_; }
   const std::string& address(size_t i = 0) const {

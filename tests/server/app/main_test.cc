@@ -152,8 +152,9 @@ TEST(Main, NeitherTheConfigNorAnErrorShowsWhatIsInATokenFile) {
 }
 
 TEST(Main, ACapOnTheInstructionSetIsInForceWhenTheServerServes) {
-  Program program({"--grpc-address=127.0.0.1:0", "--metrics-address="},
-                  {{"ATTN_MAX_ISA", "sse4"}});
+  Program program(
+      {"--grpc-address=127.0.0.1:0", "--metrics-address=", "--http-address="},
+      {{"ATTN_MAX_ISA", "sse4"}});
   EXPECT_THAT(program.ReadUntil("SERVING on"), HasSubstr(": SSE4,"));
 }
 
@@ -178,8 +179,8 @@ TEST(Main, AnArgumentThatIsNoFlagIsRefused) {
 }
 
 TEST(Main, ASignalStopsAServerAndItExitsWithZero) {
-  Program program(
-      {"--grpc-address=127.0.0.1:0", "--metrics-address=", "--drain-delay=0s"});
+  Program program({"--grpc-address=127.0.0.1:0", "--metrics-address=",
+                   "--http-address=", "--drain-delay=0s"});
   EXPECT_THAT(program.ReadUntil("SERVING on"), HasSubstr("127.0.0.1:"));
   program.Signal(SIGTERM);
   EXPECT_THAT(program.ReadAll(), HasSubstr("stopped"));
@@ -188,8 +189,8 @@ TEST(Main, ASignalStopsAServerAndItExitsWithZero) {
 
 // Without its handler in place by then, the signal would kill it.
 TEST(Main, ASignalDuringTheWarmUpStopsItInOrder) {
-  Program program(
-      {"--grpc-address=127.0.0.1:0", "--metrics-address=", "--drain-delay=0s"});
+  Program program({"--grpc-address=127.0.0.1:0", "--metrics-address=",
+                   "--http-address=", "--drain-delay=0s"});
   EXPECT_THAT(program.ReadUntil("listening on"), HasSubstr("127.0.0.1:"));
   program.Signal(SIGTERM);
   EXPECT_THAT(program.ReadAll(), HasSubstr("stopped"));
@@ -197,8 +198,8 @@ TEST(Main, ASignalDuringTheWarmUpStopsItInOrder) {
 }
 
 TEST(Main, ASecondSignalCutsTheDrainShort) {
-  Program program({"--grpc-address=127.0.0.1:0",
-                   "--metrics-address=", "--drain-delay=24h"});
+  Program program({"--grpc-address=127.0.0.1:0", "--metrics-address=",
+                   "--http-address=", "--drain-delay=24h"});
   program.ReadUntil("SERVING on");
   program.Signal(SIGTERM);
   program.ReadUntil("NOT_SERVING");
@@ -213,10 +214,12 @@ std::string LastWord(const std::string& lines) {
 }
 
 TEST(Main, ATakenPortIsToldInOneLine) {
-  Program first({"--grpc-address=127.0.0.1:0", "--metrics-address="});
+  Program first(
+      {"--grpc-address=127.0.0.1:0", "--metrics-address=", "--http-address="});
   const std::string said = first.ReadUntil("SERVING on");
   const std::string address = LastWord(said);
-  Program second({"--grpc-address=" + address, "--metrics-address="});
+  Program second(
+      {"--grpc-address=" + address, "--metrics-address=", "--http-address="});
   const std::string refusal = second.ReadAll();
   EXPECT_EQ(refusal, "attn-server: --grpc-address=" + address +
                          ": cannot listen: Address already in use\n");
@@ -225,8 +228,8 @@ TEST(Main, ATakenPortIsToldInOneLine) {
 
 // Their lines are more than a pipe holds.
 TEST(Main, ALogThatNobodyReadsStopsNeitherCallsNorTheEnd) {
-  Program program(
-      {"--grpc-address=127.0.0.1:0", "--metrics-address=", "--drain-delay=0s"});
+  Program program({"--grpc-address=127.0.0.1:0", "--metrics-address=",
+                   "--http-address=", "--drain-delay=0s"});
   const auto channel =
       grpc::CreateChannel(LastWord(program.ReadUntil("SERVING on")),
                           grpc::InsecureChannelCredentials());

@@ -5,15 +5,22 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/metrics/layer_series.h"
 #include "tests/server/metrics/scrape.h"
 
 namespace attn {
 namespace {
 
 using ::testing::HasSubstr;
+
+// Of codes.
+constexpr int kOk = 0;
+
+constexpr ObservedRow kRow = {.entropy_ratio = 0.5, .peak_weight = 0.25};
 
 class MetricsServerTest : public ::testing::Test {
  protected:
@@ -61,6 +68,12 @@ TEST_F(MetricsServerTest, TheFirstSeriesAreThereAtZeroFromTheStart) {
                     "{reason=\"deadline_unmeetable\"}"),
             0);
   EXPECT_EQ(ValueOf(page, "attn_nonfinite_inputs_total{tensor=\"k\"}"), 0);
+  EXPECT_EQ(ValueOf(page, "attn_dead_heads_total{reason=\"uninformative\"}"),
+            0);
+  EXPECT_EQ(ValueOf(page,
+                    "attn_layer_saturated_rows_total"
+                    "{head=\"other\",layer=\"other\"}"),
+            0);
   EXPECT_EQ(ValueOf(page,
                     "attn_phase_duration_seconds_count"
                     "{phase=\"encode_send\"}"),
@@ -70,7 +83,7 @@ TEST_F(MetricsServerTest, TheFirstSeriesAreThereAtZeroFromTheStart) {
 TEST_F(MetricsServerTest, ARequestIsCountedByMethodVariantAndCode) {
   metrics().RequestStarted();
   EXPECT_EQ(Value("attn_inflight_requests"), 1);
-  metrics().RequestEnded("Attend", "dot", "OK", 0.001);
+  metrics().RequestEnded("Attend", "dot", kOk, 0.001);
   EXPECT_EQ(Value("attn_inflight_requests"), 0);
   EXPECT_EQ(Value(Requests("OK", "Attend", "dot")), 1);
   EXPECT_EQ(Value("attn_request_duration_seconds_sum"
@@ -81,27 +94,33 @@ TEST_F(MetricsServerTest, ARequestIsCountedByMethodVariantAndCode) {
 TEST_F(MetricsServerTest, AnAnnouncedVariantHasSeriesFromItsFirstCallOn) {
   EXPECT_EQ(Value(Requests("OK", "Attend", "rare")), -1);
   metrics().RequestStarted();
-  metrics().RequestEnded("Attend", "rare", "OK", 0.001);
-  metrics().RowObserved("rare", 0.5, 0.25);
+  metrics().RequestEnded("Attend", "rare", kOk, 0.001);
+  metrics().RowsObserved("rare", {&kRow, 1});
   const std::string page = Scrape(server_->port());
   EXPECT_EQ(ValueOf(page, Requests("OK", "Attend", "rare")), 1);
   EXPECT_EQ(ValueOf(page, Requests("INTERNAL", "Attend", "rare")), 0);
   EXPECT_EQ(ValueOf(page, "attn_row_max_weight_sum{variant=\"rare\"}"), 0.25);
 }
 
-TEST_F(MetricsServerTest, UnknownVariantsBecomeOtherAndAddNoSeries) {
+TEST_F(MetricsServerTest, JunkNamesAddNoSeriesOnceTheBudgetOfLayersIsSpent) {
+  constexpr size_t kJunk = 100000;
+  const std::vector<ObservedHead> heads(2, ObservedHead{.rows = 1});
+  for (size_t i = 0; i < kMaxLayerHeads; ++i) {
+    metrics().HeadsObserved("layer" + std::to_string(i), heads);
+  }
   const std::string before = Scrape(server_->port());
-  for (int i = 0; i < 1000; ++i) {
+  for (size_t i = 0; i < kJunk; ++i) {
     const std::string name = "junk" + std::to_string(i);
     metrics().RequestStarted();
-    metrics().RequestEnded("Attend", name, "OK", 0.001);
-    metrics().RequestEnded(name, name, name, 0.001);
-    metrics().RowObserved(name, 0.5, 0.5);
+    metrics().RequestEnded("Attend", name, kOk, 0.001);
+    metrics().RequestEnded(name, name, static_cast<int>(i), 0.001);
+    metrics().RowsObserved(name, {&kRow, 1});
+    metrics().HeadsObserved(name, heads);
   }
   const std::string after = Scrape(server_->port());
-  EXPECT_EQ(ValueOf(after, Requests("OK", "Attend", "other")), 1000);
+  EXPECT_EQ(ValueOf(after, Requests("OK", "Attend", "other")), kJunk);
   EXPECT_EQ(ValueOf(after, "attn_row_max_weight_count{variant=\"other\"}"),
-            1000);
+            kJunk);
   EXPECT_EQ(std::count(before.begin(), before.end(), '\n'),
             std::count(after.begin(), after.end(), '\n'));
 }
@@ -121,9 +140,11 @@ TEST_F(MetricsServerTest, TheVerbsReachTheirSeries) {
   metrics().PayloadCopies(3);
   metrics().ComputeDone(1e6);
   metrics().FullyMaskedRows(4);
-  metrics().NonfiniteInputs("v", 5);
+  metrics().NonfiniteInputs(InputTensor::kV, 5);
   metrics().NonfiniteOutputs(6);
   metrics().RequestRejected(RejectReason::kDraining);
+  metrics().DeadHeads(DeadReason::kConstantLogits, 7);
+  metrics().PhaseEnded(Phase::kSend, 0.25);
   const std::string page = Scrape(server_->port());
   EXPECT_EQ(ValueOf(page, "attn_batch_tokens_bucket{le=\"64\"}"), 0);
   EXPECT_EQ(ValueOf(page, "attn_batch_tokens_bucket{le=\"128\"}"), 1);
@@ -137,6 +158,11 @@ TEST_F(MetricsServerTest, TheVerbsReachTheirSeries) {
   EXPECT_EQ(ValueOf(page, "attn_nonfinite_outputs_total"), 6);
   EXPECT_EQ(ValueOf(page, "attn_requests_rejected_total{reason=\"draining\"}"),
             1);
+  EXPECT_EQ(ValueOf(page, "attn_dead_heads_total{reason=\"constant_logits\"}"),
+            7);
+  EXPECT_EQ(
+      ValueOf(page, "attn_phase_duration_seconds_sum{phase=\"encode_send\"}"),
+      0.25);
 }
 
 TEST_F(MetricsServerTest, ATakenPortGivesOneClearLine) {
@@ -152,7 +178,7 @@ TEST_F(MetricsServerTest, VerbsWorkAfterThePortIsClosed) {
   server_->StopListening();
   EXPECT_EQ(Scrape(port), "");
   metrics().RequestStarted();
-  metrics().RequestEnded("Attend", "dot", "OK", 0.001);
+  metrics().RequestEnded("Attend", "dot", kOk, 0.001);
 }
 
 #ifdef ATTN_PROMTOOL

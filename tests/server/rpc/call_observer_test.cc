@@ -12,16 +12,14 @@ namespace attn {
 namespace {
 
 using ::testing::_;
-using ::testing::DoubleNear;
 using ::testing::NiceMock;
+using ::testing::SizeIs;
 
 class MockMetrics : public Metrics {
  public:
   MOCK_METHOD(void, RequestStarted, (), (override));
   MOCK_METHOD(void, RequestEnded,
-              (const std::string&, const std::string&, const std::string&,
-               double),
-              (override));
+              (std::string_view, std::string_view, int, double), (override));
   MOCK_METHOD(void, PhaseEnded, (Phase, double), (override));
   MOCK_METHOD(void, RequestRejected, (RejectReason), (override));
   MOCK_METHOD(void, BatchFormed, (int64_t, int64_t), (override));
@@ -29,10 +27,13 @@ class MockMetrics : public Metrics {
   MOCK_METHOD(void, BytesSent, (int64_t), (override));
   MOCK_METHOD(void, PayloadCopies, (int64_t), (override));
   MOCK_METHOD(void, ComputeDone, (double), (override));
-  MOCK_METHOD(void, RowObserved, (const std::string&, double, double),
-              (override));
+  MOCK_METHOD(void, RowsObserved,
+              (std::string_view, std::span<const ObservedRow>), (override));
+  MOCK_METHOD(void, HeadsObserved,
+              (std::string_view, std::span<const ObservedHead>), (override));
+  MOCK_METHOD(void, DeadHeads, (DeadReason, int64_t), (override));
   MOCK_METHOD(void, FullyMaskedRows, (int64_t), (override));
-  MOCK_METHOD(void, NonfiniteInputs, (const std::string&, int64_t), (override));
+  MOCK_METHOD(void, NonfiniteInputs, (InputTensor, int64_t), (override));
   MOCK_METHOD(void, NonfiniteOutputs, (int64_t), (override));
 };
 
@@ -57,11 +58,11 @@ TEST_F(CallObserverTest, AServedCallIsCountedWithItsPhases) {
   record.total = absl::Seconds(2);
   record.compute = absl::Seconds(1);
   record.nonfinite_k = 3;
-  EXPECT_CALL(metrics_, RequestEnded("Attend", "dot_softmax", "OK", 2.0));
+  EXPECT_CALL(metrics_, RequestEnded("Attend", "dot_softmax", 0, 2.0));
   EXPECT_CALL(metrics_, PhaseEnded(_, _)).Times(3);
   EXPECT_CALL(metrics_, PhaseEnded(Phase::kCompute, 1.0));
   EXPECT_CALL(metrics_, NonfiniteInputs(_, 0)).Times(2);
-  EXPECT_CALL(metrics_, NonfiniteInputs("k", 3));
+  EXPECT_CALL(metrics_, NonfiniteInputs(InputTensor::kK, 3));
   EXPECT_CALL(metrics_, RequestRejected(_)).Times(0);
   Make({}).Ended(record);
   EXPECT_EQ(lines_, 1);
@@ -98,45 +99,73 @@ TEST_F(CallObserverTest, TheLogCanBeTurnedOff) {
   EXPECT_EQ(lines_, 0);
 }
 
-std::vector<RowStatistics> Rows(size_t count) {
+TEST_F(CallObserverTest, ACallIsCountedUnderItsNumberOfTheStatus) {
+  // Of CANCELLED, in gRPC's list.
+  constexpr int kCancelled = 1;
+  CallRecord record;
+  record.method = "Plan";
+  record.status = absl::CancelledError("");
+  EXPECT_CALL(metrics_, RequestEnded("Plan", kNoVariant, kCancelled, _));
+  Make({}).Ended(record);
+}
+
+// Rows that see four keys and are spread over two of them.
+std::vector<RowStatistics> MixingRows(size_t count) {
   RowStatistics row;
   row.visible_keys = 4;
   row.entropy = std::log(2.0);
   row.peak_weight = 0.5;
+  row.lse = 1;
+  row.logit_max = 1;
   return std::vector<RowStatistics>(count, row);
 }
 
-TEST_F(CallObserverTest, EntropyIsSharedOutOfTheLargestPossible) {
-  // ln 2 of ln 4.
-  EXPECT_CALL(metrics_, RowObserved("v", DoubleNear(0.5, 1e-12), 0.5));
-  Make({.entropy_sample_rate = 1}).RowsComputed("v", Rows(1));
+ComputedRows TwoHeads(const std::vector<RowStatistics>& rows) {
+  ComputedRows computed;
+  computed.variant = "v";
+  computed.rows = rows;
+  computed.heads = 2;
+  computed.length = static_cast<int64_t>(rows.size()) / 2;
+  return computed;
 }
 
-TEST_F(CallObserverTest, RowsThatSeeOneKeyTellNothing) {
-  EXPECT_CALL(metrics_, RowObserved(_, _, _)).Times(0);
-  std::vector<RowStatistics> rows = Rows(2);
-  rows[0].visible_keys = 1;
-  rows[1].visible_keys = 0;
-  Make({.entropy_sample_rate = 1}).RowsComputed("v", rows);
+TEST_F(CallObserverTest, RowsAreToldOfTheVariantAndOfNoLayer) {
+  EXPECT_CALL(metrics_, RowsObserved("v", SizeIs(2)));
+  EXPECT_CALL(metrics_, HeadsObserved(_, _)).Times(0);
+  EXPECT_CALL(metrics_, DeadHeads(_, _)).Times(0);
+  const std::vector<RowStatistics> rows = MixingRows(2);
+  Make({.entropy_sample_rate = 1}).RowsComputed(TwoHeads(rows));
 }
 
-TEST_F(CallObserverTest, AHugeCallGivesABoundedNumberOfRows) {
-  EXPECT_CALL(metrics_, RowObserved(_, _, _)).Times(32);
-  Make({.entropy_sample_rate = 1}).RowsComputed("v", Rows(100000));
+TEST_F(CallObserverTest, ACallThatTakesALayerIsToldOfByHeadToo) {
+  EXPECT_CALL(metrics_, RowsObserved("v", _));
+  EXPECT_CALL(metrics_, HeadsObserved("l", SizeIs(2)));
+  const std::vector<RowStatistics> rows = MixingRows(6);
+  ComputedRows computed = TwoHeads(rows);
+  computed.layer = "l";
+  Make({.entropy_sample_rate = 1}).RowsComputed(computed);
 }
 
-TEST_F(CallObserverTest, NoNumberOfRowsGivesMoreThanTheBound) {
-  for (const size_t rows : std::vector<size_t>{32, 33, 63, 64, 65, 1000}) {
-    EXPECT_CALL(metrics_, RowObserved(_, _, _))
-        .Times(::testing::Between(1, 32));
-    Make({.entropy_sample_rate = 1}).RowsComputed("v", Rows(rows));
-    ::testing::Mock::VerifyAndClearExpectations(&metrics_);
+TEST_F(CallObserverTest, DeadHeadsAreToldByTheirReason) {
+  EXPECT_CALL(metrics_, DeadHeads(DeadReason::kConstantLogits, 1));
+  std::vector<RowStatistics> rows = MixingRows(32);
+  // The second head, as if q were 0.
+  for (size_t i = 16; i < rows.size(); ++i) {
+    rows[i].entropy = std::log(4.0);
+    rows[i].peak_weight = 0.25;
+    rows[i].logit_max = 0;
   }
+  Make({}).RowsComputed(TwoHeads(rows));
 }
 
 TEST_F(CallObserverTest, ASampleRateOfZeroLooksAtNothing) {
-  EXPECT_CALL(metrics_, RowObserved(_, _, _)).Times(0);
-  Make({.entropy_sample_rate = 0}).RowsComputed("v", Rows(10));
+  EXPECT_CALL(metrics_, RowsObserved(_, _)).Times(0);
+  EXPECT_CALL(metrics_, HeadsObserved(_, _)).Times(0);
+  EXPECT_CALL(metrics_, DeadHeads(_, _)).Times(0);
+  const std::vector<RowStatistics> rows(32);
+  ComputedRows computed = TwoHeads(rows);
+  computed.layer = "l";
+  Make({.entropy_sample_rate = 0}).RowsComputed(computed);
 }
 
 }  // namespace

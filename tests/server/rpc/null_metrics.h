@@ -1,8 +1,6 @@
 // Metrics that go nowhere.
 #pragma once
 
-#include <string>
-
 #include "server/metrics/metrics.h"
 
 namespace attn {
@@ -10,8 +8,7 @@ namespace attn {
 class NullMetrics : public Metrics {
  public:
   void RequestStarted() override {}
-  void RequestEnded(const std::string&, const std::string&, const std::string&,
-                    double) override {}
+  void RequestEnded(std::string_view, std::string_view, int, double) override {}
   void PhaseEnded(Phase, double) override {}
   void RequestRejected(RejectReason) override {}
   void BatchFormed(int64_t, int64_t) override {}
@@ -19,9 +16,12 @@ class NullMetrics : public Metrics {
   void BytesSent(int64_t) override {}
   void PayloadCopies(int64_t) override {}
   void ComputeDone(double) override {}
-  void RowObserved(const std::string&, double, double) override {}
+  void RowsObserved(std::string_view, std::span<const ObservedRow>) override {}
+  void HeadsObserved(std::string_view, std::span<const ObservedHead>) override {
+  }
+  void DeadHeads(DeadReason, int64_t) override {}
   void FullyMaskedRows(int64_t) override {}
-  void NonfiniteInputs(const std::string&, int64_t) override {}
+  void NonfiniteInputs(InputTensor, int64_t) override {}
   void NonfiniteOutputs(int64_t) override {}
 };
 

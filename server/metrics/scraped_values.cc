@@ -1,0 +1,62 @@
+#include "server/metrics/scraped_values.h"
+
+#include "server/metrics/process_stats.h"
+
+namespace attn {
+namespace {
+
+constexpr auto kCounterKind = MetricKind::kCounter;
+constexpr auto kGaugeKind = MetricKind::kGauge;
+
+}  // namespace
+
+void WriteServerValues(const MetricsInfo& info, const GaugeSources& sources,
+                       TextPage& page) {
+  page.Single("attn_queue_depth", "Requests that wait.", kGaugeKind,
+              sources.queue_depth());
+  page.Single("attn_queue_capacity", "Requests that may wait at once.",
+              kGaugeKind, info.queue_capacity);
+  page.Single("attn_queue_oldest_age_seconds",
+              "Age of the request that has waited longest.", kGaugeKind,
+              sources.queue_oldest_age_seconds());
+  page.Single("attn_inflight_bytes", "Bytes booked by admitted requests.",
+              kGaugeKind, sources.inflight_bytes());
+  page.Single("attn_inflight_capacity_bytes",
+              "Bytes that may be booked at once.", kGaugeKind,
+              info.inflight_bytes_capacity);
+  page.Single("attn_compute_busy_seconds_total",
+              "Time that compute threads spent in tile jobs.", kCounterKind,
+              sources.compute_busy_seconds());
+  page.Single("attn_cpu_quota_cores", "Cores that this process may use.",
+              kGaugeKind, info.cpu_quota_cores);
+  page.Single("attn_compute_threads", "Compute threads.", kGaugeKind,
+              info.compute_threads);
+}
+
+void WriteProcessValues(TextPage& page) {
+  const ProcessStats stats = ReadProcessStats();
+  page.Single("attn_cgroup_periods_total",
+              "Periods of the CPU quota with work to do.", kCounterKind,
+              stats.quota_periods);
+  page.Single("attn_cgroup_throttled_periods_total",
+              "Periods in which the CPU quota ran out.", kCounterKind,
+              stats.throttled_periods);
+  page.Single("attn_cgroup_throttled_seconds_total",
+              "Time that the CPU quota held threads back.", kCounterKind,
+              stats.throttled_seconds);
+  page.Single("process_cpu_seconds_total", "User and system CPU time.",
+              kCounterKind, stats.cpu_seconds);
+  page.Single("process_start_time_seconds", "Start time since the epoch.",
+              kGaugeKind, stats.start_time_seconds);
+  page.Single("process_resident_memory_bytes", "Resident memory.", kGaugeKind,
+              stats.resident_bytes);
+  page.Single("process_virtual_memory_bytes", "Virtual memory.", kGaugeKind,
+              stats.virtual_bytes);
+  page.Single("process_open_fds", "Open file descriptors.", kGaugeKind,
+              stats.open_fds);
+  page.Single("process_max_fds", "Limit of file descriptors.", kGaugeKind,
+              stats.max_fds);
+  page.Single("process_threads", "Threads.", kGaugeKind, stats.threads);
+}
+
+}  // namespace attn
