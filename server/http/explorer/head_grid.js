@@ -71,13 +71,14 @@ export class HeadGrid extends EventTarget {
     const name = make('span', '');
     const dead = make('span', 'head-dead');
     dead.textContent = 'dead';
-    title.append(name, dead);
+    // White space is for those who hear the card or search it.
+    title.append(name, ' ', dead);
     const canvas = make('canvas', '', {'aria-hidden': 'true'});
     const bar = make('span', 'head-entropy');
     const fill = make('span', '');
     bar.append(fill);
     const note = make('span', 'head-note');
-    root.append(title, canvas, bar, note);
+    root.append(title, canvas, bar, ' ', note);
     const index = this.cards.length;
     root.addEventListener('click', () => {
       const {head} = this.inputs[index];
@@ -96,9 +97,9 @@ export class HeadGrid extends EventTarget {
     card.name.textContent = `Head ${input.head}`;
     card.dead.hidden = !input.dead;
     card.bar.hidden = !known;
+    card.root.title = known ? entropyText(ratio) : '';
     if (known) {
       card.fill.style.width = `${100 * Math.min(Math.max(ratio, 0), 1)}%`;
-      card.bar.title = entropyText(ratio);
     }
     card.note.textContent = input.note ?? '';
     card.note.hidden = !input.note;

@@ -69,14 +69,19 @@ const status = (page) => page.locator(".tile-status").first().textContent();
 const idle = (page) => until(async () =>
   (await page.locator(".tile-map").getAttribute("aria-busy")) === "false", "tiles have come", 120);
 
-// What the pointer reads at a place of the plot, from 0 to 1.
+// What the pointer reads at a place from 0 to 1 of the largest square in the middle
+// of the plot, which all of the field fills.
 async function readAt(page, x, y) {
-  const box = await page.locator(".tile-stage canvas").boundingBox();
-  const place = [box.x + 44 + (box.width - 44) * x, box.y + 18 + (box.height - 18) * y];
+  const canvas = page.locator(".tile-stage canvas");
+  await canvas.evaluate((element) => element.scrollIntoView({ block: "center" }));
+  const box = await canvas.boundingBox();
+  const [width, height] = [box.width - 44, box.height - 18];
+  const side = Math.min(width, height);
+  const place = [box.x + 44 + (width - side) / 2 + side * x, box.y + 18 + (height - side) / 2 + side * y];
   // A pointer that rests reads nothing new.
   await page.mouse.move(place[0], place[1] - 2);
   await page.mouse.move(...place);
-  const [value, where] = await page.locator(".tile-map .view-tooltip div").allTextContents();
+  const [value, where] = await page.locator(".tile-map .view-tooltip:not([hidden]) div").allTextContents();
   return { value, place: where };
 }
 
