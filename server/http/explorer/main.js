@@ -162,6 +162,14 @@ class Page {
     byId('problem').hidden = true;
     document.body.classList.add('ready');
     this.panels.show(result, String(this.store.state.stage));
+    // The matrix is painted before what is told of it is made.
+    requestAnimationFrame(() => setTimeout(() => {
+      if (this.result === result) this.#showAround(result);
+    }));
+  }
+
+  /** What stands around the matrices. @param {Result} result */
+  #showAround(result) {
     this.strip.show(result);
     this.#showRow(Number(this.store.state.row));
     showHead(byId('head'), result);
@@ -178,8 +186,7 @@ class Page {
       this.told = result;
     }, this.told ? TELLING_MS : 0);
     this.panels.show(result, String(this.store.state.stage));
-    this.strip.show(result);
-    this.#showRow(Number(this.store.state.row));
+    this.#showAround(result);
     this.#showNumbers();
     if (!this.side) {
       const {SideViews} = await import('./side_views.js');
@@ -241,7 +248,9 @@ class Page {
 
   /** @param {string} text */
   #say(text) {
-    byId('explain').textContent = text;
+    const place = byId('explain');
+    // The same again would be read out again.
+    if (place.textContent !== text) place.textContent = text;
   }
 
   /** @param {unknown} error */
