@@ -162,9 +162,10 @@ class Page {
     byId('problem').hidden = true;
     document.body.classList.add('ready');
     this.panels.show(result, String(this.store.state.stage));
-    // The matrix is painted before what is told of it is made.
+    // The matrix is painted before what is told of it is made, unless the detail
+    // has come by then.
     requestAnimationFrame(() => setTimeout(() => {
-      if (this.result === result) this.#showAround(result);
+      if (this.result === result && !result.detail) this.#showAround(result);
     }));
   }
 

@@ -1,6 +1,7 @@
 #include "server/http/explorer_files.h"
 
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -36,18 +37,42 @@ std::vector<std::string> FoundIn(const std::string& text,
   return found;
 }
 
-// The names of the files that a file asks the server for.
-std::vector<std::string> WantedBy(const ExplorerFile& file) {
-  const std::string text(file.bytes);
-  if (absl::EndsWith(file.name, ".html")) {
+// A file of the page as it is written, before modules are joined.
+struct PageSource {
+  std::string name;
+  std::string text;
+};
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::vector<PageSource> PageSources() {
+  const std::set<std::string> served = {".html", ".css", ".js"};
+  std::vector<PageSource> sources;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(ATTN_EXPLORER_SOURCE)) {
+    if (served.count(entry.path().extension().string()) == 0) continue;
+    sources.push_back(
+        {entry.path().filename().string(), ReadFile(entry.path())});
+  }
+  return sources;
+}
+
+// The names of the files that a file asks for.
+std::vector<std::string> WantedBy(absl::string_view name,
+                                  const std::string& text) {
+  if (absl::EndsWith(name, ".html")) {
     return FoundIn(text, R"re((?:href|src)="(?:/explorer/|\./)([^"]*)")re");
   }
-  if (absl::EndsWith(file.name, ".css")) {
+  if (absl::EndsWith(name, ".css")) {
     return FoundIn(text, R"re((?:@import|url\()\s*["']?\./([^"')]*))re");
   }
+  // A module's documentation names types of others, too.
   return FoundIn(
       text,
-      R"re((?:from|import)\s*\(?\s*['"](?:/explorer/|\./)([^'"]*)['"])re");
+      R"re((?:from|[^{]import)\s*\(?\s*['"](?:/explorer/|\./)([^'"]*)['"])re");
 }
 
 TEST(ExplorerFilesTest, ThePageIsThere) {
@@ -63,24 +88,29 @@ TEST(ExplorerFilesTest, ThePageIsThere) {
 TEST(ExplorerFilesTest, EveryFileThatAFileAsksForIsThere) {
   size_t wanted = 0;
   for (const ExplorerFile& file : ExplorerFiles()) {
-    for (const std::string& name : WantedBy(file)) {
+    for (const std::string& name :
+         WantedBy(file.name, std::string(file.bytes))) {
       ++wanted;
       EXPECT_NE(FindExplorerFile(name), nullptr)
           << file.name << " asks for " << name;
     }
   }
-  // The page's two styles and its module at least.
-  EXPECT_GT(wanted, 2U);
+  // The page's two styles and its module: what that imports is in it.
+  EXPECT_EQ(wanted, 3U);
 }
 
-TEST(ExplorerFilesTest, EveryFileIsAskedForByAnother) {
+TEST(ExplorerFilesTest, EverySourceIsAskedForByAnother) {
+  const std::vector<PageSource> sources = PageSources();
   std::set<std::string> wanted = {"index.html"};
-  for (const ExplorerFile& file : ExplorerFiles()) {
-    for (const std::string& name : WantedBy(file)) wanted.insert(name);
+  for (const PageSource& source : sources) {
+    for (const std::string& name : WantedBy(source.name, source.text)) {
+      wanted.insert(name);
+    }
   }
-  for (const ExplorerFile& file : ExplorerFiles()) {
-    EXPECT_EQ(wanted.count(file.name), 1U) << file.name;
-  }
+  std::set<std::string> there;
+  for (const PageSource& source : sources) there.insert(source.name);
+  EXPECT_EQ(there, wanted);
+  EXPECT_GT(there.size(), ExplorerFiles().size());
 }
 
 // Of a line of code, without what stands behind "//" at its begin or a space.
@@ -88,17 +118,25 @@ std::string WithoutComment(const std::string& line) {
   return std::regex_replace(line, std::regex(R"((^|\s)//.*)"), "");
 }
 
+void ExpectNothingFromElsewhere(const std::string& name,
+                                const std::string& text) {
+  // A name, which nobody looks up: that of SVG.
+  const std::string code =
+      absl::StrReplaceAll(text, {{"http://www.w3.org/2000/svg", ""}});
+  EXPECT_THAT(FoundIn(code, R"re(((?:https?|wss?):?//.{0,40}))re"), IsEmpty())
+      << name;
+  EXPECT_THAT(FoundIn(code, R"re((["'(]//.{0,40}))re"), IsEmpty()) << name;
+}
+
 TEST(ExplorerFilesTest, NothingIsLoadedFromElsewhere) {
+  // What is served has no comments; what is written has.
   for (const ExplorerFile& file : ExplorerFiles()) {
-    const std::vector<std::string> lines = absl::StrSplit(file.bytes, '\n');
+    ExpectNothingFromElsewhere(file.name, std::string(file.bytes));
+  }
+  for (const PageSource& source : PageSources()) {
+    const std::vector<std::string> lines = absl::StrSplit(source.text, '\n');
     for (const std::string& line : lines) {
-      // A name, which nobody looks up: that of SVG.
-      const std::string code = absl::StrReplaceAll(
-          WithoutComment(line), {{"http://www.w3.org/2000/svg", ""}});
-      EXPECT_THAT(FoundIn(code, R"re(((?:https?|wss?):?//))re"), IsEmpty())
-          << file.name << ": " << line;
-      EXPECT_THAT(FoundIn(code, R"re((["'(]//))re"), IsEmpty())
-          << file.name << ": " << line;
+      ExpectNothingFromElsewhere(source.name, WithoutComment(line));
     }
   }
 }
@@ -127,9 +165,8 @@ TEST(ExplorerFilesTest, AnEtagIsOfTheBytes) {
 
 TEST(ExplorerFilesTest, TheBytesAreThoseOfTheFile) {
   for (const ExplorerFile& file : ExplorerFiles()) {
-    std::ifstream stream(absl::StrCat(ATTN_EXPLORER_DIR, "/", file.name),
-                         std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+    const std::string bytes =
+        ReadFile(absl::StrCat(ATTN_EXPLORER_BUILT, "/", file.name));
     EXPECT_TRUE(bytes == file.bytes) << file.name;
     const bool script = absl::EndsWith(file.name, ".js");
     EXPECT_EQ(absl::StartsWith(file.content_type, "text/javascript"), script);
