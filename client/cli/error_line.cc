@@ -33,6 +33,17 @@ constexpr FlagName kFieldFlags[] = {
     {"deadline", "--timeout"},
     {"outputs", "--want"},
     {"views", "--view"},
+    {"session_id", "--session"},
+    {"position", "--position"},
+    {"layers", "--layers"},
+    {"q_heads", "--q-heads"},
+    {"kv_heads", "--kv-heads"},
+    {"q_dim", "--q-dim"},
+    {"k_dim", "--k-dim"},
+    {"v_dim", "--v-dim"},
+    {"kv_dtype", "--kv-dtype"},
+    {"max_tokens", "--max-tokens"},
+    {"idle_timeout_ms", "--idle-timeout"},
 };
 
 // What helps where a field ends so, or the message has these words.

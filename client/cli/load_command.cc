@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/error_line.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/load_flags.h"
 #include "client/cli/load_presenter.h"
 #include "client/io/file.h"
@@ -35,8 +36,13 @@ the capacity, but its latencies hide stalls.
 knee: the highest rate of an open loop that keeps to the SLO, achieves 99 % of
 what is offered, and has no errors.
 
+--sessions makes the calls steps of sessions that are open all the while: Sk of
+the shape are the tokens that each has before its first step, Sq those of a
+step. Ctrl-C ends the load early: what was measured is reported, and sessions
+are closed.
+
 Exit code 1: less than 99 % of the offered rate was achieved, a verified answer
-was wrong, the SLO was missed, or no rate holds it.
+was wrong, a session was lost, the SLO was missed, or no rate holds it.
 
 Examples:
   attn load --closed 8 --duration 10s
@@ -45,6 +51,8 @@ Examples:
   attn load --steps 100,200,400 --slo p99=20ms --html report.html
   attn load --slo p99=20ms,p99.9=50ms
   attn load --profile client/load/profiles/mixed.json --rate 200 --csv out.csv
+  attn load --sessions 8 --closed 8 --shape 1,8,2,1,512,64 --most-spread 100
+  attn load --profile client/load/profiles/sessions.json --closed 512
   attn load --closed 4 --seed 2 --histogram-out a.json
   attn load --merge a.json,b.json)";
 
@@ -125,6 +133,8 @@ ExitCode RunLoadCommand(const LoadFlags& flags, const GlobalOptions& global) {
   if (absl::Status status = CheckReportFiles(flags); !status.ok()) {
     return ReportUsageError(status);
   }
+  // Before there are threads.
+  const Interrupt interrupt;
   auto target = ServerTarget::Create({.address = global.address,
                                       .connections = flags.connections,
                                       .deadline = global.deadline(),
@@ -142,10 +152,11 @@ ExitCode RunLoadCommand(const LoadFlags& flags, const GlobalOptions& global) {
   {
     LoadPresenter presenter(job->plan, /*rows=*/!global.json);
     MonotonicTimer timer;
-    status = RunPlan(job->plan, **target, timer, presenter, report);
+    status = RunPlan(job->plan, **target, timer, presenter, report,
+                     interrupt.token());
     rows_are_out = presenter.prints_rows();
   }
-  report.cut_short = !status.ok();
+  report.cut_short = !status.ok() && !report.interrupted;
   if (report.steps.empty()) return ReportCallError(status);
   const ExitCode code = Present(flags, global, report, rows_are_out);
   return report.cut_short ? ReportCallError(status) : code;

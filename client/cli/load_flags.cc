@@ -22,6 +22,7 @@ namespace {
 constexpr const char* kPaces[] = {"--rate", "--closed", "--steps", "--ramp"};
 
 constexpr char kCallGroup[] = "What is sent";
+constexpr char kSessionGroup[] = "What is sent, to sessions";
 constexpr char kPaceGroup[] = "How often: one of";
 constexpr char kRunGroup[] = "How it is run";
 constexpr char kSloGroup[] = "What must hold";
@@ -217,8 +218,11 @@ absl::Status CheckCombinations(const LoadFlags& flags) {
                     "give them --rate or --steps");
   }
   if (status.ok() && flags.given.contains("--profile")) {
-    status = RefuseEach(flags, {"--shape", "--dtype", "--causal", "--payloads"},
-                        "beside --profile", "the profile's classes say it");
+    std::vector<std::string> refused = LoadSessionFlagNames();
+    refused.insert(refused.end(),
+                   {"--shape", "--dtype", "--causal", "--payloads"});
+    status = RefuseEach(flags, refused, "beside --profile",
+                        "the profile's classes say it");
   }
   return status;
 }
@@ -240,6 +244,9 @@ absl::StatusOr<std::vector<CallClass>> ReadClasses(const LoadFlags& flags) {
   one.call.causal = flags.causal;
   one.call.seed = flags.seed;
   one.payloads = flags.payloads;
+  absl::Status status =
+      ReadLoadSessionFlags(flags.sessions, flags.given, one.call);
+  if (!status.ok()) return status;
   return std::vector<CallClass>{one};
 }
 
@@ -304,6 +311,7 @@ absl::StatusOr<LoadPlan> ReadPlan(const LoadFlags& flags) {
     if (!slo.ok()) return slo.status();
     plan.slo = *std::move(slo);
   }
+  plan.most_spread = flags.sessions.most_spread;
   if (Searches(flags)) {
     auto search = ReadSearch(flags);
     if (!search.ok()) return search.status();
@@ -316,9 +324,11 @@ absl::StatusOr<LoadPlan> ReadPlan(const LoadFlags& flags) {
 
 void AddLoadFlags(CLI::App& command, LoadFlags& flags) {
   AddCallFlags(command, flags);
+  AddLoadSessionFlags(command, flags.sessions, kSessionGroup);
   AddPaceFlags(command, flags);
   AddRunFlags(command, flags);
   AddSloFlags(command, flags);
+  AddMostSpreadFlag(command, flags.sessions, kSloGroup);
   AddReportFlags(command, flags);
 }
 
@@ -329,13 +339,14 @@ void NoteGivenFlags(const CLI::App& command, LoadFlags& flags) {
 }
 
 absl::StatusOr<LoadJob> ReadLoadFlags(const LoadFlags& flags) {
-  if (absl::Status status = CheckCombinations(flags); !status.ok()) {
-    return status;
-  }
+  absl::Status status = CheckCombinations(flags);
+  if (!status.ok()) return status;
   auto plan = ReadPlan(flags);
   if (!plan.ok()) return plan.status();
   auto classes = ReadClasses(flags);
   if (!classes.ok()) return classes.status();
+  status = CheckSessionUses(flags.given, *classes);
+  if (!status.ok()) return status;
   for (LoadOptions& step : plan->steps) {
     for (const CallClass& one : *classes) step.weights.push_back(one.weight);
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cli/load_session_flags.h"
 #include "client/load/call_class.h"
 #include "client/load/load_session.h"
 
@@ -24,6 +25,7 @@ struct LoadFlags {
   std::string profile;
   uint64_t seed = 1;
   int payloads = 4;
+  LoadSessionFlags sessions;
   double rate = 0;
   int closed = 0;
   std::string steps;

@@ -22,6 +22,7 @@
 #include "client/cli/layer_command.h"
 #include "client/cli/load_command.h"
 #include "client/cli/plan_command.h"
+#include "client/cli/session_command.h"
 #include "client/cli/standard_streams.h"
 #include "client/cli/usage_error.h"
 
@@ -30,10 +31,11 @@ namespace {
 
 // In the order of `attn --help`.
 constexpr AddCommand kCommands[] = {
-    AddAttendCommand,  AddBackwardCommand, AddInspectCommand,
-    AddHeatmapCommand, AddConvertCommand,  AddPlanCommand,
-    AddInfoCommand,    AddHealthCommand,   AddLayerCommand,
-    AddCheckCommand,   AddLoadCommand,     AddCompletionCommand,
+    AddAttendCommand,     AddBackwardCommand, AddInspectCommand,
+    AddHeatmapCommand,    AddConvertCommand,  AddPlanCommand,
+    AddInfoCommand,       AddHealthCommand,   AddLayerCommand,
+    AddSessionCommand,    AddCheckCommand,    AddLoadCommand,
+    AddCompletionCommand,
 };
 
 constexpr char kProgramFooter[] = R"(

@@ -140,7 +140,7 @@ void AddLengthFlags(CLI::App& command, SpecFlags& flags) {
 
 }  // namespace
 
-void AddSpecFlags(CLI::App& command, SpecFlags& flags) {
+void AddVariantFlags(CLI::App& command, SpecFlags& flags) {
   command
       .add_option("--spec", flags.spec_file,
                   "AttentionSpec as protobuf JSON; what flags say is added")
@@ -185,6 +185,10 @@ void AddSpecFlags(CLI::App& command, SpecFlags& flags) {
                   "Tensor for the --spec file's inputs, in order")
       ->type_name(kFileType)
       ->group(kSpecGroup);
+}
+
+void AddSpecFlags(CLI::App& command, SpecFlags& flags) {
+  AddVariantFlags(command, flags);
   AddLengthFlags(command, flags);
   command
       .add_option("--output-dtype", flags.output_dtype,

@@ -1,4 +1,5 @@
-// The flags that say what is to be computed: shared by `attend` and `plan`.
+// The flags that say what is to be computed: shared by `attend`, `plan` and
+// `session open`.
 #pragma once
 
 #include <optional>
@@ -42,6 +43,9 @@ struct SpecFlags {
 };
 
 void AddSpecFlags(CLI::App& command, SpecFlags& flags);
+// Those of the spec alone, without what belongs to one call: lengths, the type
+// of the outputs, the kernel.
+void AddVariantFlags(CLI::App& command, SpecFlags& flags);
 
 // What the flags mean. `inputs` are what the spec's stages point to.
 struct SpecRequest {

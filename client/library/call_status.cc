@@ -6,12 +6,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "proto/codec/error_details.h"
 #include "proto/codec/status_codec.h"
 
 namespace attn {
 namespace {
 
 constexpr char kUnreachablePayload[] = "attn.client/unreachable";
+constexpr char kReasonPayload[] = "attn.client/reason";
 
 // How gRPC 1.51 words the failures of reaching a server.
 constexpr const char* kUnreachableWords[] = {
@@ -84,13 +86,19 @@ bool SaysOneOf(absl::Span<const char* const> list, absl::string_view message) {
   });
 }
 
+absl::Status FromServer(const grpc::Status& status) {
+  const std::string details = status.error_details();
+  return WithErrorReason(FromGrpcStatus(status),
+                         {details.data(), details.size()});
+}
+
 }  // namespace
 
 absl::Status FromCallStatus(const grpc::Status& status,
                             const std::string& address) {
   const std::string& said = status.error_message();
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) {
-    return FromGrpcStatus(Advise(status));
+    return FromServer(Advise(status));
   }
   if (SaysOneOf(kHandshakeWords, said)) {
     return absl::UnavailableError(absl::StrCat(
@@ -99,7 +107,7 @@ absl::Status FromCallStatus(const grpc::Status& status,
   }
   const bool foreign = SaysOneOf(kForeignWords, said);
   if (!foreign && !SaysOneOf(kUnreachableWords, said)) {
-    return FromGrpcStatus(status);
+    return FromServer(status);
   }
   absl::Status unreachable = absl::UnavailableError(
       foreign
@@ -118,6 +126,18 @@ absl::Status FromCallStatus(const grpc::Status& status,
 
 bool IsUnreachable(const absl::Status& status) {
   return status.GetPayload(kUnreachablePayload).has_value();
+}
+
+absl::Status WithErrorReason(absl::Status status, absl::string_view details) {
+  const std::string reason = DecodeErrorDetails(details).reason;
+  // A status that is OK would keep no payload.
+  if (!reason.empty()) status.SetPayload(kReasonPayload, absl::Cord(reason));
+  return status;
+}
+
+std::string ErrorReasonOf(const absl::Status& status) {
+  const auto reason = status.GetPayload(kReasonPayload);
+  return reason.has_value() ? std::string(*reason) : "";
 }
 
 }  // namespace attn

@@ -8,25 +8,56 @@
 #include "engine/core/field_error.h"
 
 namespace attn {
+namespace {
+
+// In front of the shape.
+std::string DescribeKind(const CallProfile& profile) {
+  if (profile.kind == CallKind::kInspect) return "inspect ";
+  if (profile.kind == CallKind::kAttend) return "";
+  const int count = profile.sessions.sessions;
+  return absl::StrCat(count, count == 1 ? " session of " : " sessions of ");
+}
+
+// Behind it, what is not as it is by default.
+std::string DescribeRest(const SessionProfile& sessions) {
+  std::string text;
+  if (sessions.layers > 1)
+    absl::StrAppend(&text, ", ", sessions.layers, " layers");
+  if (sessions.kv_dtype != DType::kF32) {
+    absl::StrAppend(&text, ", kept as ", Name(sessions.kv_dtype));
+  }
+  if (sessions.shared > 0) {
+    absl::StrAppend(&text, ", ", sessions.shared, " tokens shared");
+  }
+  if (sessions.steps > 0) {
+    absl::StrAppend(&text, ", ", sessions.steps, " steps each");
+  }
+  if (sessions.stream) absl::StrAppend(&text, ", streamed");
+  return text;
+}
+
+}  // namespace
 
 AttentionSpec CallProfile::Spec() const {
   AttentionSpec spec = stages;
   if (causal) {
-    spec.masks.emplace_back(CausalMask{shape.q_length == shape.kv_length
-                                           ? Alignment::kUnspecified
-                                           : Alignment::kBottomRight});
+    const bool square =
+        kind != CallKind::kSession && shape.q_length == shape.kv_length;
+    spec.masks.emplace_back(
+        CausalMask{square ? Alignment::kUnspecified : Alignment::kBottomRight});
   }
   return spec;
 }
 
 std::string CallProfile::ToString() const {
-  std::string text =
-      absl::StrCat(kind == CallKind::kInspect ? "inspect " : "", shape.batch,
-                   ",", shape.q_heads, ",", shape.kv_heads, ",", shape.q_length,
-                   ",", shape.kv_length, ",", shape.k_dim);
+  std::string text = DescribeKind(*this);
+  absl::StrAppend(&text, shape.batch, ",", shape.q_heads, ",", shape.kv_heads,
+                  ",", shape.q_length, ",", shape.kv_length, ",", shape.k_dim);
   if (shape.v_dim != shape.k_dim) absl::StrAppend(&text, ",", shape.v_dim);
   absl::StrAppend(&text, " ", Name(dtype), causal ? " causal" : "");
   if (!(stages == AttentionSpec())) absl::StrAppend(&text, " with a spec");
+  if (kind == CallKind::kSession)
+    absl::StrAppend(&text, DescribeRest(sessions));
   if (priority == v1::PRIORITY_HIGH) absl::StrAppend(&text, " high priority");
   if (priority == v1::PRIORITY_LOW) absl::StrAppend(&text, " low priority");
   return text;

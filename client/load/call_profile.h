@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "client/load/session_profile.h"
 #include "engine/core/attention_args.h"
 #include "engine/core/attention_spec.h"
 #include "engine/core/dtype.h"
@@ -17,6 +18,8 @@ enum class CallKind {
   kAttend,
   // Looks inside; its answers are not verified.
   kInspect,
+  // A step of a session; CallProfile::sessions says of which.
+  kSession,
 };
 
 // A value; thread-compatible.
@@ -33,10 +36,12 @@ struct CallProfile {
   v1::Priority priority = v1::PRIORITY_NORMAL;
   // Of kInspect.
   InspectQuestion question{};
+  // Of kSession.
+  SessionProfile sessions{};
 
   AttentionSpec Spec() const;
-  // "1,4,4,16,16,32 F32 causal", "inspect 1,8,8,64,64,64 F32"; d_v only where
-  // it differs from d_k.
+  // "1,4,4,16,16,32 F32 causal", "inspect 1,8,8,64,64,64 F32", "8 sessions of
+  // 1,8,2,1,512,64 BF16"; d_v only where it differs from d_k.
   std::string ToString() const;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 using RecordJson = nlohmann::ordered_json;
 
-constexpr char kRecordKind[] = "attn load record 1";
+constexpr char kRecordKind[] = "attn load record 2";
 // UNAUTHENTICATED.
 constexpr int64_t kLastStatusCode = 16;
 
@@ -95,6 +95,11 @@ RecordJson Write(const CallTally& tally) {
          {"first", said == tally.first_errors.end() ? "" : said->second}});
   }
   json["errors"] = std::move(errors);
+  RecordJson reasons = RecordJson::array();
+  for (const auto& [reason, count] : tally.errors_by_reason) {
+    reasons.push_back({{"reason", reason}, {"count", count}});
+  }
+  json["reasons"] = std::move(reasons);
   for (const TallyHistogram& row : kTallyHistograms) {
     json[row.name] = Write(tally.*row.histogram);
   }
@@ -113,6 +118,12 @@ absl::Status Read(RecordReader reader, CallTally& tally) {
     error.Get("count", tally.errors[key]);
     error.Get("first", tally.first_errors[key]);
     if (!error.status().ok()) return error.status();
+  }
+  for (RecordReader& one : reader.List("reasons")) {
+    std::string reason;
+    one.GetLine("reason", reason);
+    one.Get("count", tally.errors_by_reason[reason]);
+    if (!one.status().ok()) return one.status();
   }
   for (const TallyHistogram& row : kTallyHistograms) {
     absl::Status status = Read(reader.Object(row.name), tally.*row.histogram);

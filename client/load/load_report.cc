@@ -40,16 +40,23 @@ Verification LoadStep::verified() const {
   return all;
 }
 
-std::vector<std::string> LoadStep::Failures(const Slo* slo) const {
+std::vector<std::string> LoadStep::Failures(const Slo* slo,
+                                            double most_spread) const {
   std::vector<std::string> failures = RunFailures(result, slo);
   AppendMismatches(*this, failures);
+  for (const std::optional<SessionTally>& tally : sessions) {
+    if (!tally.has_value()) continue;
+    for (std::string& failure : SessionFailures(*tally, most_spread)) {
+      failures.push_back(std::move(failure));
+    }
+  }
   return failures;
 }
 
 size_t LoadReport::MainStep() const {
   std::optional<size_t> best;
   for (size_t i = 0; i < steps.size(); ++i) {
-    if (!steps[i].Failures(slo_or_null()).empty()) continue;
+    if (!steps[i].Failures(slo_or_null(), most_spread).empty()) continue;
     if (!best.has_value() ||
         steps[i].options.rate > steps[*best].options.rate) {
       best = i;
@@ -65,7 +72,7 @@ std::vector<std::string> LoadReport::Failures() const {
     if (search.has_value()) {
       AppendMismatches(steps[i], of_step);
     } else {
-      of_step = steps[i].Failures(slo_or_null());
+      of_step = steps[i].Failures(slo_or_null(), most_spread);
     }
     for (const std::string& failure : of_step) {
       failures.push_back(absl::StrCat(StepPrefix(*this, i), failure));
@@ -73,6 +80,9 @@ std::vector<std::string> LoadReport::Failures() const {
   }
   if (search.has_value() && !search->outcome.rates.held.has_value()) {
     failures.push_back(DescribeKnee(*search, *slo));
+  }
+  if (interrupted) {
+    failures.push_back("it was interrupted before its plan was done");
   }
   if (cut_short) {
     failures.push_back(absl::StrCat("the server was gone after ", steps.size(),

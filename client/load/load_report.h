@@ -13,6 +13,7 @@
 #include "client/load/knee_search.h"
 #include "client/load/load_result.h"
 #include "client/load/load_run.h"
+#include "client/load/session_tally.h"
 #include "client/load/slo.h"
 
 namespace attn {
@@ -41,10 +42,13 @@ struct LoadStep {
   LoadResult result;
   // One for each class.
   std::vector<Verification> verification{};
+  // One for each class, absent where it has no sessions; empty if none has.
+  std::vector<std::optional<SessionTally>> sessions{};
 
   Verification verified() const;
-  // RunFailures(), and wrong answers.
-  std::vector<std::string> Failures(const Slo* slo) const;
+  // RunFailures(), wrong answers, and SessionFailures().
+  std::vector<std::string> Failures(const Slo* slo,
+                                    double most_spread = 0) const;
 };
 
 // The answer of a search, as it was asked for.
@@ -66,6 +70,10 @@ struct LoadReport {
   std::vector<LoadStep> steps;
   std::optional<Slo> slo{};
   std::optional<ReportedSearch> search{};
+  // Of StepSpread::ratio: more fails the load. 0: no bound.
+  double most_spread = 0;
+  // Whether it was stopped from outside before the plan was done.
+  bool interrupted = false;
   // Whether the server went away before the plan was done.
   bool cut_short = false;
 

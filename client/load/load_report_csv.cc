@@ -87,7 +87,7 @@ CsvRow RowOf(const LoadReport& report, size_t index, const std::string& name,
   row.Add("verified", verification.verified);
   row.Add("mismatches", verification.mismatches);
   std::vector<std::string> failures;
-  if (total) failures = step.Failures(report.slo_or_null());
+  if (total) failures = step.Failures(report.slo_or_null(), report.most_spread);
   row.Add("passed", !total ? "" : failures.empty() ? "true" : "false");
   row.Add("failures", absl::StrJoin(failures, "; "));
   return row;

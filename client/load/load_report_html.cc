@@ -170,7 +170,7 @@ std::string StepsSection(const LoadReport& report) {
   for (size_t i = 0; i < report.steps.size(); ++i) {
     const LoadResult& result = report.steps[i].result;
     const std::vector<std::string> failures =
-        report.steps[i].Failures(report.slo_or_null());
+        report.steps[i].Failures(report.slo_or_null(), report.most_spread);
     HtmlRow row = CellsOf(
         {absl::StrCat(i + 1), PerSecond(result.offered_rate()),
          PerSecond(result.achieved_rate()), absl::StrCat(result.error_count()),

@@ -1,6 +1,7 @@
 #include "client/load/load_report_json.h"
 
 #include "absl/time/time.h"
+#include "client/load/load_report_sessions.h"
 
 namespace attn {
 namespace {
@@ -10,20 +11,6 @@ using ReportJson = nlohmann::ordered_json;
 ReportJson Micros(double nanos, bool measured) {
   constexpr double kNanosPerMicro = 1e3;
   return measured ? ReportJson(nanos / kNanosPerMicro) : ReportJson();
-}
-
-ReportJson PercentilesJson(const HdrHistogram& histogram) {
-  ReportJson json;
-  const bool measured = histogram.count() > 0;
-  for (const ReportedPercentile& p : kReportedPercentiles) {
-    json[p.name] =
-        Micros(static_cast<double>(histogram.ValueAtPercentile(p.percentile)),
-               measured);
-  }
-  json["mean"] = Micros(histogram.mean(), measured);
-  json["min"] = Micros(static_cast<double>(histogram.min()), measured);
-  json["count"] = histogram.count();
-  return json;
 }
 
 template <typename Value>
@@ -46,6 +33,7 @@ void PutTally(const LoadResult& run, const CallTally& tally, ReportJson& json) {
   json["errors"] = tally.error_count();
   json["errors_by_code"] = ByCode(tally.errors);
   json["first_errors"] = ByCode(tally.first_errors);
+  json["errors_by_reason"] = tally.errors_by_reason;
   json["server"] = {{"queue_us", PercentilesJson(tally.server_queue)},
                     {"compute_us", PercentilesJson(tally.server_compute)}};
 }
@@ -55,6 +43,13 @@ void PutVerification(const Verification& verification, ReportJson& json) {
   json["mismatches"] = verification.mismatches;
 }
 
+// Of a class that has sessions.
+void PutSessions(const LoadStep& step, size_t index, ReportJson& json) {
+  if (index >= step.sessions.size() || !step.sessions[index].has_value())
+    return;
+  json["sessions"] = SessionsJson(step.result, *step.sessions[index]);
+}
+
 ReportJson ClassesJson(const LoadReport& report, const LoadStep& step) {
   ReportJson list = ReportJson::array();
   for (size_t i = 0; i < step.result.classes.size(); ++i) {
@@ -62,6 +57,7 @@ ReportJson ClassesJson(const LoadReport& report, const LoadStep& step) {
     json["name"] = report.classes[i].name;
     PutTally(step.result, step.result.classes[i], json);
     PutVerification(step.verification.at(i), json);
+    PutSessions(step, i, json);
     list.push_back(std::move(json));
   }
   return list;
@@ -106,6 +102,7 @@ void PutStep(const LoadReport& report, const LoadStep& step, ReportJson& json) {
                     {"unsent", result.unsent}};
   PutVerification(step.verified(), json);
   if (!result.classes.empty()) json["classes"] = ClassesJson(report, step);
+  if (result.classes.empty()) PutSessions(step, 0, json);
   json["timeline"] = TimelineJson(result);
 }
 
@@ -130,6 +127,7 @@ ReportJson ConfigJson(const LoadReport& report, const LoadOptions& options) {
   json["processes"] = report.processes;
   PutPace(options, json);
   if (report.slo.has_value()) json["slo"] = report.slo->ToString();
+  if (report.most_spread > 0) json["most_spread"] = report.most_spread;
   return json;
 }
 
@@ -153,7 +151,7 @@ ReportJson StepsJson(const LoadReport& report) {
   ReportJson list = ReportJson::array();
   for (const LoadStep& step : report.steps) {
     const std::vector<std::string> failures =
-        step.Failures(report.slo_or_null());
+        step.Failures(report.slo_or_null(), report.most_spread);
     ReportJson json;
     PutPace(step.options, json);
     PutStep(report, step, json);
@@ -165,6 +163,20 @@ ReportJson StepsJson(const LoadReport& report) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json PercentilesJson(const HdrHistogram& histogram) {
+  ReportJson json;
+  const bool measured = histogram.count() > 0;
+  for (const ReportedPercentile& p : kReportedPercentiles) {
+    json[p.name] =
+        Micros(static_cast<double>(histogram.ValueAtPercentile(p.percentile)),
+               measured);
+  }
+  json["mean"] = Micros(histogram.mean(), measured);
+  json["min"] = Micros(static_cast<double>(histogram.min()), measured);
+  json["count"] = histogram.count();
+  return json;
+}
 
 nlohmann::ordered_json LoadReportJson(const LoadReport& report) {
   const size_t main = report.MainStep();

@@ -12,4 +12,7 @@ namespace attn {
 // "main_step", counted from 0: LoadReport::MainStep().
 nlohmann::ordered_json LoadReportJson(const LoadReport& report);
 
+// The reported percentiles of nanoseconds, "mean", "min" and "count".
+nlohmann::ordered_json PercentilesJson(const HdrHistogram& histogram);
+
 }  // namespace attn

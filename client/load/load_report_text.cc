@@ -6,32 +6,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/load/load_report_sessions.h"
 #include "client/load/time_text.h"
 
 namespace attn {
 namespace {
 
 constexpr double kNanosPerTextMicro = 1e3;
-
-std::string MicrosRow(const std::string& name, const HdrHistogram& histogram) {
-  std::string row = absl::StrFormat("  %-18s", name);
-  if (histogram.count() == 0) return row + "         -\n";
-  for (const ReportedPercentile& p : kReportedPercentiles) {
-    const auto nanos =
-        static_cast<double>(histogram.ValueAtPercentile(p.percentile));
-    absl::StrAppendFormat(&row, " %9.1f", nanos / kNanosPerTextMicro);
-  }
-  return absl::StrFormat("%s %9.1f\n", row,
-                         histogram.mean() / kNanosPerTextMicro);
-}
-
-std::string MicrosHeading() {
-  std::string text = absl::StrFormat("  %-18s", "microseconds");
-  for (const ReportedPercentile& p : kReportedPercentiles) {
-    absl::StrAppendFormat(&text, " %9s", p.name);
-  }
-  return absl::StrFormat("%s %9s\n", text, "mean");
-}
 
 std::string ErrorsInARow(const CallTally& tally) {
   std::string text;
@@ -48,9 +29,12 @@ std::string Totals(const LoadResult& result) {
                         result.offered_rate(), result.offered);
   absl::StrAppendFormat(&text, "  achieved  %10.1f/s  %.1f %%\n",
                         result.achieved_rate(), 100 * result.achieved_share());
-  absl::StrAppendFormat(&text, "  errors    %10d    %s\n\n",
-                        result.error_count(), ErrorsInARow(result));
-  return text;
+  absl::StrAppendFormat(&text, "  errors    %10d    %s\n", result.error_count(),
+                        ErrorsInARow(result));
+  for (const auto& [reason, count] : result.errors_by_reason) {
+    absl::StrAppendFormat(&text, "            %10d    %s\n", count, reason);
+  }
+  return absl::StrCat(text, "\n");
 }
 
 std::string ClassTable(const LoadReport& report, const LoadResult& result) {
@@ -82,7 +66,14 @@ std::string StepDetail(const LoadReport& report, const LoadStep& step) {
   text += MicrosRow("server queue", result.server_queue);
   text += MicrosRow("server compute", result.server_compute);
   text += MicrosRow("client slip", result.slip);
-  absl::StrAppend(&text, ClassTable(report, result), "\n");
+  absl::StrAppend(&text, ClassTable(report, result));
+  for (size_t i = 0; i < step.sessions.size(); ++i) {
+    if (!step.sessions[i].has_value()) continue;
+    text +=
+        SessionsText(result, *step.sessions[i],
+                     report.classes.size() == 1 ? "" : report.classes[i].name);
+  }
+  text += "\n";
   absl::StrAppendFormat(
       &text,
       "  client: %.2f CPU s, %.0f %% of one core; %d held back, %d unsent\n",
@@ -92,9 +83,8 @@ std::string StepDetail(const LoadReport& report, const LoadStep& step) {
           : 0,
       result.held_back, result.unsent);
   const Verification verification = step.verified();
-  absl::StrAppendFormat(
-      &text, "  verified %d answers against the reference, %d wrong\n",
-      verification.verified, verification.mismatches);
+  absl::StrAppendFormat(&text, "  verified %d answers, %d wrong\n",
+                        verification.verified, verification.mismatches);
   return text;
 }
 
@@ -130,6 +120,26 @@ std::string PaceOf(const LoadReport& report) {
 
 }  // namespace
 
+std::string MicrosRow(const std::string& name, const HdrHistogram& histogram) {
+  std::string row = absl::StrFormat("  %-18s", name);
+  if (histogram.count() == 0) return row + "         -\n";
+  for (const ReportedPercentile& p : kReportedPercentiles) {
+    const auto nanos =
+        static_cast<double>(histogram.ValueAtPercentile(p.percentile));
+    absl::StrAppendFormat(&row, " %9.1f", nanos / kNanosPerTextMicro);
+  }
+  return absl::StrFormat("%s %9.1f\n", row,
+                         histogram.mean() / kNanosPerTextMicro);
+}
+
+std::string MicrosHeading() {
+  std::string text = absl::StrFormat("  %-18s", "microseconds");
+  for (const ReportedPercentile& p : kReportedPercentiles) {
+    absl::StrAppendFormat(&text, " %9s", p.name);
+  }
+  return absl::StrFormat("%s %9s\n", text, "mean");
+}
+
 std::string LoadReportHead(const LoadReport& report, const std::string& pace) {
   std::string text = absl::StrCat(pace, "\n");
   for (const ReportedClass& one : report.classes) {
@@ -159,7 +169,8 @@ std::string StepHeading() {
 
 std::string StepRows(const LoadReport& report, size_t index) {
   const LoadStep& step = report.steps[index];
-  const std::vector<std::string> failures = step.Failures(report.slo_or_null());
+  const std::vector<std::string> failures =
+      step.Failures(report.slo_or_null(), report.most_spread);
   std::string text = absl::StrFormat(
       "%4d %s  %s\n", index + 1, TallyCells(step.result, step.result),
       failures.empty() ? "ok"
@@ -168,6 +179,9 @@ std::string StepRows(const LoadReport& report, size_t index) {
     absl::StrAppendFormat(&text, "     %s  %s\n",
                           TallyCells(step.result, step.result.classes[i]),
                           report.classes[i].name);
+  }
+  for (const std::optional<SessionTally>& tally : step.sessions) {
+    if (tally.has_value()) text += SessionsRow(*tally);
   }
   return text;
 }
@@ -178,8 +192,9 @@ std::string LoadReportTail(const LoadReport& report) {
     absl::StrAppend(&text, DescribeKnee(*report.search, *report.slo), "\n");
   } else if (report.steps.size() > 1) {
     const size_t main = report.MainStep();
-    const bool passed =
-        report.steps[main].Failures(report.slo_or_null()).empty();
+    const bool passed = report.steps[main]
+                            .Failures(report.slo_or_null(), report.most_spread)
+                            .empty();
     absl::StrAppendFormat(&text, "%s: step %d, %s\n",
                           passed ? "highest that passed" : "none passed; last",
                           main + 1,

@@ -17,6 +17,9 @@ std::string LoadReportHead(const LoadReport& report, const std::string& pace);
 std::string StepHeading();
 // Step number `index`, and its classes if there are several.
 std::string StepRows(const LoadReport& report, size_t index);
+// A table of times: the heading, and a row of it.
+std::string MicrosHeading();
+std::string MicrosRow(const std::string& name, const HdrHistogram& histogram);
 // What is said of all steps together.
 std::string LoadReportTail(const LoadReport& report);
 

@@ -32,6 +32,9 @@ void CallTally::Merge(const CallTally& other) {
   unsent += other.unsent;
   for (const auto& [code, times] : other.errors) errors[code] += times;
   first_errors.insert(other.first_errors.begin(), other.first_errors.end());
+  for (const auto& [reason, times] : other.errors_by_reason) {
+    errors_by_reason[reason] += times;
+  }
 }
 
 double LoadResult::RateOf(int64_t count) const {

@@ -42,6 +42,8 @@ struct CallTally {
   // Failed calls by code, and what the first of each said.
   std::map<absl::StatusCode, int64_t> errors;
   std::map<absl::StatusCode, std::string> first_errors;
+  // Those that named a reason, by google.rpc.ErrorInfo's.
+  std::map<std::string, int64_t> errors_by_reason;
 
   int64_t error_count() const;
   // answered_in_time / offered; 0 if nothing was offered.

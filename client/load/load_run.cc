@@ -20,19 +20,19 @@ constexpr int64_t kLongWait = 1'000'000'000;
 // One request of the run.
 struct Ticket {
   LoadRequest request;
-  int64_t intended = 0;
   int64_t sent = 0;
-  bool measured = false;
 };
 
 // State of one run. The sending thread and the threads that complete calls
 // share it under mutex_; it is idle once in_flight_ is back at 0.
 class LoadRun {
  public:
-  LoadRun(const LoadOptions& options, const LoadCall& call, LoadTimer& timer)
+  LoadRun(const LoadOptions& options, const LoadCall& call, LoadTimer& timer,
+          const std::stop_token& stop)
       : options_(options),
         call_(call),
         timer_(timer),
+        stop_(stop),
         mix_(options.weights, options.seed),
         start_(timer.Now()),
         window_start_(start_ + absl::ToInt64Nanoseconds(options.warmup)),
@@ -48,7 +48,7 @@ class LoadRun {
       KeepCallersBusy();
     }
     WaitForAnswers();
-    result_.window_seconds = Seconds(window_end_ - window_start_);
+    result_.window_seconds = Seconds(ended_at_ - window_start_);
     result_.timeline = timeline_.Points();
     const std::lock_guard<std::mutex> lock(mutex_);  // from Progress()
     for (const CallTally& tally : tallies_) result_.Merge(tally);
@@ -83,10 +83,11 @@ class LoadRun {
     for (int64_t intended = start_ + arrivals->Next(); intended < window_end_;
          intended = start_ + arrivals->Next()) {
       const Ticket ticket = TicketFor(sequence++, intended);
-      if (ticket.measured) StartWindow();
+      if (ticket.request.measured) StartWindow();
       SleepUntil(intended);
+      if (stop_.stop_requested()) break;
       // What is overdue from the warm-up must not use up the window.
-      if (!ticket.measured && timer_.Now() >= window_start_) continue;
+      if (!ticket.request.measured && timer_.Now() >= window_start_) continue;
       if (WaitForRoom(ticket)) {
         Send(ticket);
       } else {
@@ -118,11 +119,11 @@ class LoadRun {
   }
 
   Ticket TicketFor(int64_t sequence, int64_t intended) const {
-    return {
-        .request = {.sequence = sequence, .call_class = mix_.ClassOf(sequence)},
-        .intended = intended,
-        .sent = 0,
-        .measured = intended >= window_start_};
+    return {.request = {.sequence = sequence,
+                        .call_class = mix_.ClassOf(sequence),
+                        .intended = intended,
+                        .measured = intended >= window_start_},
+            .sent = 0};
   }
 
   // With mutex_ held.
@@ -135,7 +136,7 @@ class LoadRun {
   // With mutex_ held: from here on the ticket counts.
   void Admit(const Ticket& ticket) {
     ++in_flight_;
-    if (!ticket.measured) {
+    if (!ticket.request.measured) {
       ++result_.warmup_requests;
       return;
     }
@@ -151,8 +152,9 @@ class LoadRun {
 
   // With mutex_ held.
   void RecordLatency(const Ticket& ticket, int64_t now) {
-    TallyOf(ticket).latency.Record(now - ticket.intended);
-    timeline_.Record(ticket.intended - window_start_, now - ticket.intended);
+    const int64_t intended = ticket.request.intended;
+    TallyOf(ticket).latency.Record(now - intended);
+    timeline_.Record(intended - window_start_, now - intended);
   }
 
   void StartWindow() {
@@ -162,26 +164,31 @@ class LoadRun {
     result_.cpu_seconds = -CpuSeconds();
   }
 
-  void EndWindow() { result_.cpu_seconds += CpuSeconds(); }
+  void EndWindow() {
+    ended_at_ = std::clamp(timer_.Now(), window_start_, window_end_);
+    result_.cpu_seconds += CpuSeconds();
+  }
 
   double CpuSeconds() const { return Seconds(timer_.CpuTime()); }
 
   void SleepUntil(int64_t time) {
-    while (timer_.Now() < time) timer_.WaitUntil(time);
+    while (timer_.Now() < time && !stop_.stop_requested()) {
+      timer_.WaitUntil(time);
+    }
   }
 
   // Takes a place among the calls in flight. False: none came free until the
   // run was over.
   bool WaitForRoom(const Ticket& ticket) {
     const int64_t give_up_at =
-        ticket.measured ? window_end_ + kSendGrace : window_start_;
+        ticket.request.measured ? window_end_ + kSendGrace : window_start_;
     bool waited = false;
-    while (timer_.Now() < give_up_at) {
+    while (timer_.Now() < give_up_at && !stop_.stop_requested()) {
       {
         const std::lock_guard<std::mutex> lock(mutex_);
         wake_on_answer_ = in_flight_ >= options_.max_in_flight;
         if (!wake_on_answer_) {
-          if (waited && ticket.measured) ++TallyOf(ticket).held_back;
+          if (waited && ticket.request.measured) ++TallyOf(ticket).held_back;
           Admit(ticket);
           return true;
         }
@@ -193,7 +200,7 @@ class LoadRun {
   }
 
   void GiveUp(const Ticket& ticket) {
-    if (!ticket.measured) return;
+    if (!ticket.request.measured) return;
     const std::lock_guard<std::mutex> lock(mutex_);
     ++TallyOf(ticket).offered;
     ++TallyOf(ticket).unsent;
@@ -202,7 +209,7 @@ class LoadRun {
 
   void Send(Ticket ticket) {
     ticket.sent = timer_.Now();
-    if (!options_.open()) ticket.intended = ticket.sent;
+    if (!options_.open()) ticket.request.intended = ticket.sent;
     call_(ticket.request, [this, ticket](const CallOutcome& outcome) {
       Finish(ticket, outcome);
     });
@@ -213,9 +220,11 @@ class LoadRun {
     std::optional<Ticket> next;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (ticket.measured) Record(ticket, outcome, now);
+      if (ticket.request.measured) Record(ticket, outcome, now);
       --in_flight_;
-      if (!options_.open() && now < window_end_) next = NextOfCaller();
+      if (!options_.open() && now < window_end_ && !stop_.stop_requested()) {
+        next = NextOfCaller();
+      }
       // Under the lock: once it is free and nothing is in flight, the run and
       // the timer may be gone.
       if (wake_on_answer_) timer_.Wake();
@@ -225,7 +234,8 @@ class LoadRun {
 
   // With mutex_ held.
   void Record(const Ticket& ticket, const CallOutcome& outcome, int64_t now) {
-    if (options_.open()) result_.slip.Record(ticket.sent - ticket.intended);
+    if (options_.open())
+      result_.slip.Record(ticket.sent - ticket.request.intended);
     CallTally& tally = TallyOf(ticket);
     const bool answered = outcome.code == absl::StatusCode::kOk;
     if (answered || outcome.code == absl::StatusCode::kDeadlineExceeded) {
@@ -250,7 +260,8 @@ class LoadRun {
   // With mutex_ held.
   void RecordError(const Ticket& ticket, const CallOutcome& outcome) {
     CallTally& tally = TallyOf(ticket);
-    timeline_.CountError(ticket.intended - window_start_);
+    timeline_.CountError(ticket.request.intended - window_start_);
+    if (!outcome.reason.empty()) ++tally.errors_by_reason[outcome.reason];
     if (tally.errors[outcome.code]++ == 0) {
       tally.first_errors[outcome.code] = outcome.message;
     }
@@ -270,11 +281,14 @@ class LoadRun {
   const LoadOptions& options_;
   const LoadCall& call_;
   LoadTimer& timer_;
+  const std::stop_token& stop_;
   const LoadMix mix_;
   const int64_t start_;
   const int64_t window_start_;
   const int64_t window_end_;
   bool window_open_ = false;
+  // When nothing more was sent: at the end of the window, or before.
+  int64_t ended_at_ = 0;
 
   std::mutex mutex_;
   LoadResult result_;
@@ -292,8 +306,11 @@ class LoadRun {
 }  // namespace
 
 LoadResult RunLoad(const LoadOptions& options, const LoadCall& call,
-                   LoadTimer& timer, LoadMonitor* monitor) {
-  LoadRun run(options, call, timer);
+                   LoadTimer& timer, LoadMonitor* monitor,
+                   const std::stop_token& stop) {
+  LoadRun run(options, call, timer, stop);
+  // A wait that goes on ends at once.
+  const std::stop_callback wake(stop, [&timer] { timer.Wake(); });
   if (monitor == nullptr) return run.Run();
   monitor->Begin([&run] { return run.Progress(); });
   LoadResult result = run.Run();

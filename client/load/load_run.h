@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ struct CallOutcome {
   absl::StatusCode code = absl::StatusCode::kOk;
   // What a failed call said.
   std::string message{};
+  // The google.rpc.ErrorInfo reason of a failed call; empty: it had none.
+  std::string reason{};
   // Absent if the answer does not say.
   std::optional<ServerTimes> server{};
 };
@@ -63,6 +66,11 @@ struct LoadRequest {
   int64_t sequence = 0;
   // Index into LoadOptions::weights; 0 if there are none.
   size_t call_class = 0;
+  // When it was meant to be sent, by the run's timer; in a closed loop, when it
+  // was.
+  int64_t intended = 0;
+  // Whether it is of the window.
+  bool measured = false;
 };
 
 // Starts a call and returns at once; calls `done` exactly once, on any thread.
@@ -70,8 +78,10 @@ struct LoadRequest {
 using LoadCall = std::function<void(const LoadRequest& request, CallDone done)>;
 
 // Runs the load and waits for all answers. Uses the calling thread to send and
-// blocks it. `monitor`, unless null, can look at the run meanwhile.
+// blocks it. `monitor`, unless null, can look at the run meanwhile. When `stop`
+// is requested nothing more is sent: the window ends there.
 LoadResult RunLoad(const LoadOptions& options, const LoadCall& call,
-                   LoadTimer& timer, LoadMonitor* monitor = nullptr);
+                   LoadTimer& timer, LoadMonitor* monitor = nullptr,
+                   const std::stop_token& stop = {});
 
 }  // namespace attn

@@ -11,8 +11,12 @@ namespace {
 class LoadSession {
  public:
   LoadSession(ServerTarget& target, LoadTimer& timer, LoadObserver& observer,
-              LoadReport& report)
-      : target_(target), timer_(timer), observer_(observer), report_(report) {}
+              LoadReport& report, const std::stop_token& stop)
+      : target_(target),
+        timer_(timer),
+        observer_(observer),
+        report_(report),
+        stop_(stop) {}
 
   // Is a step of the report.
   absl::Status RunStep(const LoadOptions& options) {
@@ -20,7 +24,8 @@ class LoadSession {
     if (!result.ok()) return result.status();
     report_.steps.push_back({.options = options,
                              .result = *std::move(result),
-                             .verification = target_.FinishVerification()});
+                             .verification = target_.FinishVerification(),
+                             .sessions = std::move(sessions_)});
     observer_.StepEnds(report_);
     return absl::OkStatus();
   }
@@ -33,17 +38,33 @@ class LoadSession {
   }
 
  private:
+  absl::Status Interrupted() {
+    report_.interrupted = true;
+    return absl::CancelledError("the load was interrupted");
+  }
+
   absl::StatusOr<LoadResult> Run(const LoadOptions& options, bool is_probe) {
     // A server that is gone would fail every rate there is.
     if (absl::Status status = target_.Probe(); !status.ok()) return status;
+    if (stop_.stop_requested()) return Interrupted();
     observer_.RunBegins(report_, options, is_probe);
-    return RunLoad(options, target_.Call(), timer_, &observer_.monitor());
+    absl::Status status = target_.Begin(options, timer_, stop_);
+    if (stop_.stop_requested() && !status.ok()) return Interrupted();
+    if (!status.ok()) return status;
+    LoadResult result =
+        RunLoad(options, target_.Call(), timer_, &observer_.monitor(), stop_);
+    sessions_ = target_.End();
+    if (stop_.stop_requested()) report_.interrupted = true;
+    return result;
   }
 
   ServerTarget& target_;
   LoadTimer& timer_;
   LoadObserver& observer_;
   LoadReport& report_;
+  const std::stop_token& stop_;
+  // Of the last run.
+  std::vector<std::optional<SessionTally>> sessions_;
 };
 
 absl::Status RunSearch(const LoadPlan& plan, LoadSession& session,
@@ -65,14 +86,16 @@ absl::Status RunSearch(const LoadPlan& plan, LoadSession& session,
 
 absl::Status RunPlan(const LoadPlan& plan, ServerTarget& target,
                      LoadTimer& timer, LoadObserver& observer,
-                     LoadReport& report) {
+                     LoadReport& report, const std::stop_token& stop) {
   report.started = absl::Now();
   report.slo = plan.slo;
-  LoadSession session(target, timer, observer, report);
+  report.most_spread = plan.most_spread;
+  LoadSession session(target, timer, observer, report, stop);
   if (plan.search.has_value()) return RunSearch(plan, session, report);
   for (const LoadOptions& step : plan.steps) {
     absl::Status status = session.RunStep(step);
     if (!status.ok()) return status;
+    if (report.interrupted) break;
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +22,8 @@ struct LoadPlan {
   std::optional<Slo> slo{};
   // Needs an SLO.
   std::optional<KneeSearchOptions> search{};
+  // Of LoadReport.
+  double most_spread = 0;
 };
 
 // Hears of a session; called on the thread that runs it. Thread-compatible.
@@ -39,9 +42,10 @@ class LoadObserver {
 
 // Fills `report`, which says beforehand who is asked for what. An error says
 // that the server is gone, or does not take the calls; what failed under load
-// is a result.
+// is a result. When `stop` is requested the run that goes on ends, as a step of
+// the report, and no other begins.
 absl::Status RunPlan(const LoadPlan& plan, ServerTarget& target,
                      LoadTimer& timer, LoadObserver& observer,
-                     LoadReport& report);
+                     LoadReport& report, const std::stop_token& stop = {});
 
 }  // namespace attn

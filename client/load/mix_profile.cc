@@ -94,10 +94,12 @@ absl::Status ReadCausal(const ProfileJson& value, const std::string& field,
 
 absl::Status ReadKind(const ProfileJson& value, const std::string& field,
                       CallClass& out) {
-  if (value != "attend" && value != "inspect") {
-    return Wrong(field, value, "\"attend\" or \"inspect\"");
+  if (value != "attend" && value != "inspect" && value != "session") {
+    return Wrong(field, value, "\"attend\", \"inspect\" or \"session\"");
   }
-  out.call.kind = value == "attend" ? CallKind::kAttend : CallKind::kInspect;
+  out.call.kind = value == "attend"    ? CallKind::kAttend
+                  : value == "inspect" ? CallKind::kInspect
+                                       : CallKind::kSession;
   return absl::OkStatus();
 }
 
@@ -177,6 +179,64 @@ absl::Status ReadTile(const ProfileJson& value, const std::string& field,
   return absl::OkStatus();
 }
 
+// An integer from `least` to `most`, into `out`.
+template <typename Integer>
+absl::Status ReadCount(const ProfileJson& value, const std::string& field,
+                       Integer least, Integer most, Integer& out) {
+  if (!value.is_number_integer() || value < least || value > most) {
+    return Wrong(field, value,
+                 absl::StrCat("an integer from ", least, " to ", most));
+  }
+  out = value.get<Integer>();
+  return absl::OkStatus();
+}
+
+absl::Status ReadSessions(const ProfileJson& value, const std::string& field,
+                          CallClass& out) {
+  return ReadCount(value, field, 1, kMostLoadSessions,
+                   out.call.sessions.sessions);
+}
+
+absl::Status ReadLayers(const ProfileJson& value, const std::string& field,
+                        CallClass& out) {
+  return ReadCount(value, field, 1, kMostSessionLayers,
+                   out.call.sessions.layers);
+}
+
+absl::Status ReadKvDType(const ProfileJson& value, const std::string& field,
+                         CallClass& out) {
+  const auto dtype = ParseKvDType(
+      value.is_string() ? value.get<std::string>() : value.dump(), field);
+  if (!dtype.ok()) return dtype.status();
+  out.call.sessions.kv_dtype = *dtype;
+  return absl::OkStatus();
+}
+
+absl::Status ReadChunk(const ProfileJson& value, const std::string& field,
+                       CallClass& out) {
+  return ReadCount(value, field, int64_t{1}, kMostSessionTokens,
+                   out.call.sessions.chunk);
+}
+
+absl::Status ReadShared(const ProfileJson& value, const std::string& field,
+                        CallClass& out) {
+  return ReadCount(value, field, int64_t{0}, kMostSessionTokens,
+                   out.call.sessions.shared);
+}
+
+absl::Status ReadSessionSteps(const ProfileJson& value,
+                              const std::string& field, CallClass& out) {
+  return ReadCount(value, field, int64_t{0}, kMostSessionTokens,
+                   out.call.sessions.steps);
+}
+
+absl::Status ReadStream(const ProfileJson& value, const std::string& field,
+                        CallClass& out) {
+  if (!value.is_boolean()) return Wrong(field, value, "true or false");
+  out.call.sessions.stream = value.get<bool>();
+  return absl::OkStatus();
+}
+
 struct ProfileField {
   const char* name;
   absl::Status (*read)(const ProfileJson& value, const std::string& field,
@@ -190,7 +250,44 @@ constexpr ProfileField kProfileFields[] = {
     {"spec", ReadSpecField},    {"views", ReadViews},
     {"tile", ReadTile},         {"priority", ReadPriority},
     {"payloads", ReadPayloads}, {"deadline", ReadDeadline},
+    {"sessions", ReadSessions}, {"layers", ReadLayers},
+    {"kv_dtype", ReadKvDType},  {"chunk", ReadChunk},
+    {"shared", ReadShared},     {"session_steps", ReadSessionSteps},
+    {"stream", ReadStream},
 };
+
+// Fields that belong to one kind alone.
+struct OwnFields {
+  CallKind kind;
+  const char* name;
+  std::vector<const char*> fields;
+};
+
+const std::vector<OwnFields>& FieldsOfKinds() {
+  static const auto& kinds = *new std::vector<OwnFields>{
+      {CallKind::kInspect, "inspect", {"views", "tile"}},
+      {CallKind::kSession,
+       "session",
+       {"sessions", "layers", "kv_dtype", "chunk", "shared", "session_steps",
+        "stream"}}};
+  return kinds;
+}
+
+absl::Status CheckKind(const ProfileJson& json, const std::string& place,
+                       const CallProfile& call) {
+  for (const OwnFields& own : FieldsOfKinds()) {
+    if (own.kind == call.kind) continue;
+    for (const char* field : own.fields) {
+      if (!json.contains(field)) continue;
+      return FieldError(
+          absl::StrCat(place, ".", field), "a value",
+          absl::StrCat("none: it belongs to \"kind\": \"", own.name, "\""));
+    }
+  }
+  if (call.kind != CallKind::kSession) return absl::OkStatus();
+  return CheckSessionProfile(call.sessions, call.shape, call.dtype,
+                             absl::StrCat(place, "."));
+}
 
 absl::Status ReadProfileField(const std::string& key, const ProfileJson& value,
                               const std::string& place, CallClass& out) {
@@ -217,14 +314,11 @@ absl::StatusOr<CallClass> ReadClass(const ProfileJson& json,
     if (json.contains(needed)) continue;
     return FieldError(absl::StrCat(place, ".", needed), "nothing", "a value");
   }
-  if (out.call.kind == CallKind::kInspect) {
-    if (!json.contains("views")) out.call.question.views.weights = true;
-    return out;
+  if (absl::Status status = CheckKind(json, place, out.call); !status.ok()) {
+    return status;
   }
-  for (const char* inspects : {"views", "tile"}) {
-    if (!json.contains(inspects)) continue;
-    return FieldError(absl::StrCat(place, ".", inspects), "a value",
-                      "none: it belongs to \"kind\": \"inspect\"");
+  if (out.call.kind == CallKind::kInspect && !json.contains("views")) {
+    out.call.question.views.weights = true;
   }
   return out;
 }

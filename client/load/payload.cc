@@ -42,6 +42,8 @@ absl::StatusOr<HostTensor> Draw(std::initializer_list<int64_t> dims,
 }
 
 grpc::ByteBuffer Encode(const CallProfile& profile, const CallMessage& call) {
+  // Each step is encoded when it is sent: it has a number.
+  if (profile.kind == CallKind::kSession) return {};
   if (profile.kind == CallKind::kInspect) {
     InspectMessage message;
     static_cast<CallMessage&>(message) = call;

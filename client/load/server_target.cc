@@ -29,15 +29,23 @@ absl::Status ServerTarget::Named(const std::string& name,
 }
 
 absl::Status ServerTarget::Add(const CallClass& call_class) {
-  auto payloads = MakePayloads(call_class.call, call_class.payloads);
-  if (!payloads.ok()) return payloads.status();
-  const bool attends = call_class.call.kind == CallKind::kAttend;
   ReadyClass& ready = classes_.emplace_back();
   ready.name = call_class.name;
-  ready.method = attends ? kAttendMethod : kInspectMethod;
   ready.deadline = call_class.deadline > absl::ZeroDuration()
                        ? call_class.deadline
                        : options_.deadline;
+  if (call_class.call.kind == CallKind::kSession) {
+    auto fleet = SessionFleet::Create(
+        call_class,
+        {.deadline = ready.deadline, .verify_every = options_.verify_every});
+    if (!fleet.ok()) return fleet.status();
+    ready.fleet = *std::move(fleet);
+    return absl::OkStatus();
+  }
+  auto payloads = MakePayloads(call_class.call, call_class.payloads);
+  if (!payloads.ok()) return payloads.status();
+  const bool attends = call_class.call.kind == CallKind::kAttend;
+  ready.method = attends ? kAttendMethod : kInspectMethod;
   ready.payloads = *std::move(payloads);
   if (attends && options_.verify_every > 0) {
     auto expected = ReferenceOutputs(call_class.call, ready.payloads);
@@ -64,6 +72,7 @@ absl::Status ServerTarget::Connect() {
 absl::Status ServerTarget::Probe() {
   for (const RawChannel& channel : channels_) {
     for (const ReadyClass& ready : classes_) {
+      if (ready.fleet != nullptr) continue;
       const absl::StatusOr<grpc::ByteBuffer> response =
           channel.Call(ready.method, ready.payloads.front().request,
                        {.deadline = ready.deadline});
@@ -71,6 +80,31 @@ absl::Status ServerTarget::Probe() {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status ServerTarget::Begin(const LoadOptions& options, LoadTimer& timer,
+                                 const std::stop_token& stop) {
+  const FleetRun run{
+      .channels = channels_, .in_turn = options.open(), .timer = timer};
+  for (size_t i = 0; i < classes_.size(); ++i) {
+    if (classes_[i].fleet == nullptr) continue;
+    absl::Status status = classes_[i].fleet->Begin(run, stop);
+    if (status.ok()) continue;
+    for (size_t begun = 0; begun < i; ++begun) {
+      if (classes_[begun].fleet != nullptr) classes_[begun].fleet->End();
+    }
+    return Named(classes_[i].name, status);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::optional<SessionTally>> ServerTarget::End() {
+  std::vector<std::optional<SessionTally>> tallies;
+  for (const ReadyClass& ready : classes_) {
+    std::optional<SessionTally>& tally = tallies.emplace_back();
+    if (ready.fleet != nullptr) tally = ready.fleet->End();
+  }
+  return tallies;
 }
 
 LoadCall ServerTarget::Call() {
@@ -81,6 +115,10 @@ LoadCall ServerTarget::Call() {
 
 void ServerTarget::Start(const LoadRequest& request, CallDone done) {
   ReadyClass& ready = classes_[request.call_class];
+  if (ready.fleet != nullptr) {
+    ready.fleet->Step(request, std::move(done));
+    return;
+  }
   const int64_t call = ready.calls.fetch_add(1, std::memory_order_relaxed);
   const size_t payload = static_cast<size_t>(call) % ready.payloads.size();
   const auto channel = static_cast<size_t>(request.sequence) % channels_.size();
@@ -97,6 +135,7 @@ void ServerTarget::Start(const LoadRequest& request, CallDone done) {
           }
         } else {
           outcome.message = std::string(status.message());
+          outcome.reason = ErrorReasonOf(status);
         }
         done(outcome);
       });
@@ -111,8 +150,9 @@ bool ServerTarget::IsSample(const ReadyClass& ready, int64_t call) const {
 std::vector<Verification> ServerTarget::FinishVerification() {
   std::vector<Verification> found;
   for (const ReadyClass& ready : classes_) {
-    found.push_back(ready.verifier == nullptr ? Verification{}
-                                              : ready.verifier->Finish());
+    found.push_back(ready.fleet != nullptr ? ready.fleet->FinishVerification()
+                    : ready.verifier == nullptr ? Verification{}
+                                                : ready.verifier->Finish());
   }
   return found;
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,9 @@
 #include "client/load/answer_verifier.h"
 #include "client/load/call_class.h"
 #include "client/load/load_run.h"
+#include "client/load/load_timer.h"
 #include "client/load/payload.h"
+#include "client/load/session_fleet.h"
 
 namespace attn {
 
@@ -38,12 +42,20 @@ class ServerTarget {
   static absl::StatusOr<std::unique_ptr<ServerTarget>> Create(
       const TargetOptions& options, const std::vector<CallClass>& classes);
 
-  // One call of each class on each connection, one after the other: so that a
-  // run starts only if the server is there and takes the calls.
+  // One call of each class, but for those of sessions, on each connection, one
+  // after the other: so that a run starts only if the server is there and takes
+  // the calls.
   absl::Status Probe();
 
+  // Opens the sessions of the classes that have any, and gives them their first
+  // tokens, before a run; an error, also because `stop` was requested, leaves
+  // none open. `timer` must outlive the run.
+  absl::Status Begin(const LoadOptions& options, LoadTimer& timer,
+                     const std::stop_token& stop);
   // The target must outlive the last call.
   LoadCall Call();
+  // Closes them after it. One for each class, absent without sessions.
+  std::vector<std::optional<SessionTally>> End();
 
   // Waits until all samples have been looked at. For each class, what was found
   // since the last time.
@@ -60,6 +72,8 @@ class ServerTarget {
     std::vector<LoadPayload> payloads;
     // Null if its answers are not verified.
     std::unique_ptr<AnswerVerifier> verifier;
+    // Null if it is not of sessions.
+    std::unique_ptr<SessionFleet> fleet;
   };
 
   explicit ServerTarget(const TargetOptions& options) : options_(options) {}

@@ -17,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 
-SCHEMAS = ("attention/v1/attention.proto", "attention/v1/layer.proto")
+SCHEMAS = tuple(
+    f"attention/v1/{name}.proto" for name in ("attention", "layer", "session")
+)
 
 # How modules of one folder import each other, as protoc writes it.
 _IMPORT = re.compile(r"^from attention\.v1 import ", re.MULTILINE)

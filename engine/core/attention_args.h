@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/core/kv_blocks.h"
 #include "engine/core/score_window.h"
 #include "engine/core/tensor_view.h"
 
@@ -55,6 +56,11 @@ struct AttentionArgs {
   // Then the lengths above are empty.
   std::vector<int64_t> q_offsets;
   std::vector<int64_t> kv_offsets;
+
+  // With blocks k and v have types and shapes, [1, Hkv, Sk, d], and no data.
+  // They may be F32, F16 or BF16 beside a q of any of these, or I8 with scales
+  // for each token, whose inputs have no data either.
+  KvBlocks kv_blocks;
 
   bool ragged() const { return !q_offsets.empty(); }
 };

@@ -47,7 +47,14 @@ absl::Status CheckDTypes(const AttentionSpec& spec, const AttentionArgs& args) {
     return FieldError("q.dtype", Name(dtype), "F32, F16, BF16 or F64");
   }
   std::string expected = absl::StrCat(Name(dtype), " as in q.dtype");
-  if (spec.kv_quantization.has_value()) {
+  if (args.kv_blocks.present() && !spec.kv_quantization.has_value()) {
+    // Rows are widened from whatever is kept.
+    dtype = args.k.dtype;
+    expected = "F32, F16 or BF16, the same for k and v";
+    if (!IsFloat(dtype) || dtype == DType::kF64) {
+      return FieldError("k.dtype", Name(dtype), expected);
+    }
+  } else if (spec.kv_quantization.has_value()) {
     dtype = DType::kI8;
     expected = "I8 with spec.kv_quantization";
   } else if (args.k.dtype == DType::kI8) {
@@ -113,6 +120,23 @@ absl::StatusOr<AttentionShape> PaddedShape(const AttentionArgs& args) {
   return shape;
 }
 
+// Blocks are of one sequence, and hold heads.
+absl::Status CheckBlocks(const AttentionSpec& spec, const AttentionArgs& args,
+                         const AttentionShape& shape) {
+  if (!args.kv_blocks.present()) return absl::OkStatus();
+  if (shape.batch != 1 || args.ragged()) {
+    return FieldError("kv_blocks", absl::StrCat("a batch of ", shape.batch),
+                      "one sequence, not ragged");
+  }
+  if (spec.projections.has_value()) {
+    return FieldError("spec.projections", "set", "unset with kv_blocks");
+  }
+  if (args.q.dtype == DType::kF64) {
+    return FieldError("q.dtype", "F64", "F32, F16 or BF16 with kv_blocks");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<AttentionShape> CheckShapes(const AttentionSpec& spec,
                                            const AttentionArgs& args) {
   absl::Status extents = CheckExtents(args);
@@ -121,6 +145,8 @@ absl::StatusOr<AttentionShape> CheckShapes(const AttentionSpec& spec,
   absl::StatusOr<AttentionShape> shape =
       ragged ? RaggedShape(args) : PaddedShape(args);
   if (!shape.ok()) return shape;
+  absl::Status blocks = CheckBlocks(spec, args, *shape);
+  if (!blocks.ok()) return blocks;
   for (const absl::Status& status :
        {CheckHeads(args), CheckVolume(spec, args, *shape)}) {
     if (!status.ok()) return status;
@@ -287,6 +313,7 @@ absl::StatusOr<Problem> MakeProblem(const AttentionSpec& spec,
   problem.kv_dtype = args.k.dtype;
   problem.counts_f16_overflows = args.q.dtype == DType::kF16;
   problem.k_is_matrix =
+      !args.kv_blocks.present() &&
       IsMatrix(args.k, PlaceOf(args.k, args.kv_offsets, 0, 0));
   problem.output_dtype = output_dtype;
   for (const TensorView& input : args.inputs) {

@@ -33,7 +33,7 @@ struct RotaryTransform {
   std::optional<uint32_t> query_positions;
   std::optional<uint32_t> key_positions;
   // cos and sin of the angles in place of base: [P, rotary_dim / 2] by
-  // position, or [B, S, rotary_dim / 2] by row. Both or neither.
+  // position, or [B, S, rotary_dim / 2] by row. Both or neither, of one shape.
   std::optional<uint32_t> cos;
   std::optional<uint32_t> sin;
   auto Fields() const {

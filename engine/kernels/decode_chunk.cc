@@ -182,13 +182,16 @@ void DecodeChunk::Score() {
   } else if (stages_.pipeline.prepares(Side::kKey)) {
     ScoreCopies(k);
   } else {
-    if (k.is_stream()) {
-      DotStream(few, k.StreamFrom(keys_.begin, keys()), scratch_.scores,
-                stages_.score_stride());
+    if (k.is_stream(keys_.begin)) {
+      k.ForEachStream(keys_.begin, keys(),
+                      [&](int64_t begin, const RowStream& stream) {
+                        DotStream(few, stream, scratch_.scores + begin,
+                                  stages_.score_stride());
+                      });
     } else {
       ScoreCopies(k.Unscaled());
     }
-    ScaleScores(k.ScalesFrom(keys_.begin), false);
+    ScaleScores(k, false);
   }
   if (!is_careful_) CountKeys(k);
 }
@@ -211,9 +214,12 @@ void DecodeChunk::ScoreCopies(const HeadRows& k) {
 
 void DecodeChunk::ScorePairs(const HeadRows& k) {
   const FewPairs few{scratch_.pairs, WholePairs(k.width()), rows()};
-  if (k.is_stream()) {
-    DotPairs(few, k.StreamFrom(keys_.begin, keys()), scratch_.scores,
-             stages_.score_stride());
+  if (k.is_stream(keys_.begin)) {
+    k.ForEachStream(keys_.begin, keys(),
+                    [&](int64_t begin, const RowStream& stream) {
+                      DotPairs(few, stream, scratch_.scores + begin,
+                               stages_.score_stride());
+                    });
   } else {
     ForEachStep(keys(), kCopiedKeys, [&](int64_t begin, int64_t count) {
       k.Load(keys_.begin + begin, count, scratch_.copied);
@@ -302,14 +308,16 @@ void DecodeChunk::Absorb() {
 void DecodeChunk::AddValues() {
   const HeadRows v = ValueRows(call_, chunk_.batch, chunk_.kv_head);
   if (is_careful_) AddNonFinite(v);
-  const RowScales scales = v.ScalesFrom(keys_.begin);
-  ScaleScores(scales, is_careful_);
+  ScaleScores(v, is_careful_);
   const FewRows weights{scratch_.scores, stages_.score_stride(), rows()};
   const bool in_place =
-      v.is_stream() && !(is_careful_ && scales.data == nullptr);
+      v.is_stream(keys_.begin) && !(is_careful_ && !v.has_scales());
   if (in_place) {
-    AddStream(weights, v.StreamFrom(keys_.begin, keys()), part_.sums,
-              stages_.sum_stride());
+    v.ForEachStream(
+        keys_.begin, keys(), [&](int64_t begin, const RowStream& stream) {
+          AddStream({weights.data + begin, weights.stride, weights.rows},
+                    stream, part_.sums, stages_.sum_stride());
+        });
     return;
   }
   const HeadRows stored = v.Unscaled();
@@ -325,12 +333,12 @@ void DecodeChunk::AddValues() {
 
 // The scales of int8 keys multiply scores, those of values weights. Clean: 0 in
 // place of what is infinite or NaN.
-void DecodeChunk::ScaleScores(const RowScales& scales, bool clean) {
-  if (scales.data == nullptr) return;
-  const bool is_one = scales.stride == 0;
+void DecodeChunk::ScaleScores(const HeadRows& scaled, bool clean) {
+  if (!scaled.has_scales()) return;
+  const bool is_one = scaled.has_one_scale();
   const int64_t count = is_one ? 1 : keys();
   float* factors = scratch_.scales;
-  LoadElements(scales.data, DType::kF32, scales.stride, count, factors);
+  scaled.LoadScales(keys_.begin, count, factors);
   if (clean) ZeroNonFinite(factors, count);
   for (int64_t r = 0; r < rows(); ++r) {
     if (is_one) {

@@ -86,7 +86,7 @@ class DecodeChunk {
   void ScorePairs(const HeadRows& k);
   void CountKeys(const HeadRows& k) const;
   void FinishScores();
-  void ScaleScores(const RowScales& scales, bool clean);
+  void ScaleScores(const HeadRows& scaled, bool clean);
   void Absorb();
   void AddValues();
   // Where V has infinite or NaN elements: 0 * NaN is NaN.

@@ -28,6 +28,26 @@ RowScales ScalesOf(const KernelCall& call, uint32_t input, int64_t batch,
   return {};
 }
 
+// Rows of one head of what a call keeps in blocks.
+HeadRows InBlocks(const KernelCall& call, const TensorView& tensor,
+                  int64_t kv_head, int64_t offset, int64_t scale_offset) {
+  const KvBlocks& blocks = call.args->kv_blocks;
+  const int64_t width = tensor.shape[tensor.shape.rank() - 1];
+  const auto of_head = [&](int64_t row_bytes) {
+    return kv_head * blocks.block_tokens * row_bytes;
+  };
+  RowsInBlocks rows{
+      .blocks = blocks.blocks,
+      .tokens = blocks.block_tokens,
+      .offset =
+          offset + of_head(width * static_cast<int64_t>(SizeOf(tensor.dtype)))};
+  if (tensor.dtype == DType::kI8) {
+    rows.scale_offset =
+        scale_offset + of_head(static_cast<int64_t>(sizeof(float)));
+  }
+  return {tensor.dtype, width, rows};
+}
+
 }  // namespace
 
 HeadRows::HeadRows(const TensorView& tensor, const RowPlace& place,
@@ -45,6 +65,32 @@ HeadRows::HeadRows(const TensorView& tensor, const RowPlace& place,
   is_matrix_ = is_matrix_ && IsAligned();
 }
 
+HeadRows::HeadRows(DType dtype, int64_t width, const RowsInBlocks& blocks)
+    : dtype_(dtype),
+      element_bytes_(static_cast<int64_t>(SizeOf(dtype))),
+      width_(width),
+      row_stride_(width),
+      element_stride_(1),
+      blocks_(blocks) {}
+
+const std::byte* HeadRows::RowAt(int64_t row) const {
+  if (blocks_.blocks != nullptr) {
+    return blocks_.blocks[row / blocks_.tokens] + blocks_.offset +
+           row % blocks_.tokens * width_ * element_bytes_;
+  }
+  return data_ == nullptr ? nullptr
+                          : data_ + element_bytes_ * row * row_stride_;
+}
+
+const std::byte* HeadRows::ScaleAt(int64_t row) const {
+  constexpr auto kScaleBytes = static_cast<int64_t>(sizeof(float));
+  if (blocks_.blocks != nullptr) {
+    return blocks_.blocks[row / blocks_.tokens] + blocks_.scale_offset +
+           row % blocks_.tokens * kScaleBytes;
+  }
+  return scales_.data + kScaleBytes * row * scales_.stride;
+}
+
 bool HeadRows::IsAligned() const {
   return reinterpret_cast<uintptr_t>(data_) %
              static_cast<uintptr_t>(element_bytes_) ==
@@ -57,32 +103,33 @@ ConstMatrix HeadRows::MatrixFrom(int64_t row) const {
           row_stride_};
 }
 
-bool HeadRows::is_stream() const {
+bool HeadRows::is_stream(int64_t row) const {
+  // A run that is followed by another must be of whole steps.
+  if (blocks_.blocks != nullptr && row % kStreamRows != 0) return false;
   return element_stride_ == 1 && row_stride_ >= width_ && IsAligned() &&
          (dtype_ == DType::kF32 || dtype_ == DType::kBF16 ||
           dtype_ == DType::kF16 || dtype_ == DType::kI8);
 }
 
-RowStream HeadRows::StreamFrom(int64_t row, int64_t count) const {
-  const std::byte* from =
-      data_ == nullptr ? nullptr : data_ + element_bytes_ * row * row_stride_;
-  return {from, dtype_, row_stride_, count, width_};
-}
-
-RowScales HeadRows::ScalesFrom(int64_t row) const {
-  constexpr auto kScaleBytes = static_cast<int64_t>(sizeof(float));
-  if (scales_.data == nullptr) return {};
-  return {scales_.data + kScaleBytes * row * scales_.stride, scales_.stride};
+void HeadRows::LoadScales(int64_t row, int64_t count, float* to) const {
+  if (blocks_.blocks == nullptr) {
+    LoadElements(ScaleAt(row), DType::kF32, scales_.stride, count, to);
+    return;
+  }
+  ForEachRun(row, count, [&](int64_t begin, int64_t rows, const std::byte*) {
+    LoadElements(ScaleAt(row + begin), DType::kF32, 1, rows, to + begin);
+  });
 }
 
 HeadRows HeadRows::Unscaled() const {
   HeadRows rows = *this;
   rows.scales_ = {};
+  rows.blocks_.scale_offset = -1;
   return rows;
 }
 
 ConstMatrix HeadRows::Matrix(int64_t row, int64_t count, float* scratch) const {
-  if (is_matrix_ && scales_.data == nullptr) return MatrixFrom(row);
+  if (is_matrix_ && !has_scales()) return MatrixFrom(row);
   Load(row, count, scratch);
   return {scratch, width_};
 }
@@ -90,25 +137,25 @@ ConstMatrix HeadRows::Matrix(int64_t row, int64_t count, float* scratch) const {
 template <typename T>
 void HeadRows::Load(int64_t row, int64_t count, T* to) const {
   if (count == 0 || width_ == 0) return;
-  const std::byte* from = data_ + element_bytes_ * row * row_stride_;
-  if (element_stride_ == 1 && row_stride_ == width_) {
-    LoadElements(from, dtype_, 1, count * width_, to);
-  } else {
-    for (int64_t r = 0; r < count; ++r) {
-      LoadElements(from, dtype_, element_stride_, width_, to + r * width_);
-      from += element_bytes_ * row_stride_;
-    }
-  }
-  if (scales_.data != nullptr) Scale(row, count, to);
+  ForEachRun(
+      row, count, [&](int64_t begin, int64_t rows, const std::byte* from) {
+        if (element_stride_ == 1 && row_stride_ == width_) {
+          LoadElements(from, dtype_, 1, rows * width_, to + begin * width_);
+          return;
+        }
+        for (int64_t r = begin; r < begin + rows; ++r) {
+          LoadElements(from, dtype_, element_stride_, width_, to + r * width_);
+          from += element_bytes_ * row_stride_;
+        }
+      });
+  if (has_scales()) Scale(row, count, to);
 }
 
 template <typename T>
 void HeadRows::Scale(int64_t row, int64_t count, T* rows) const {
-  constexpr auto kScaleBytes = static_cast<int64_t>(sizeof(float));
   for (int64_t r = 0; r < count; ++r) {
     T scale = 0;
-    LoadElements(scales_.data + kScaleBytes * (row + r) * scales_.stride,
-                 DType::kF32, 1, 1, &scale);
+    LoadElements(ScaleAt(row + r), DType::kF32, 1, 1, &scale);
     ScaleRow(rows + r * width_, width_, scale);
   }
 }
@@ -120,6 +167,10 @@ HeadRows QueryRows(const KernelCall& call, int64_t batch, int64_t head) {
 
 HeadRows KeyRows(const KernelCall& call, int64_t batch, int64_t kv_head) {
   const TensorView& k = call.args->k;
+  const KvBlocks& blocks = call.args->kv_blocks;
+  if (blocks.present()) {
+    return InBlocks(call, k, kv_head, 0, blocks.k_scale_offset);
+  }
   const RowPlace place = PlaceOf(k, call.args->kv_offsets, batch, kv_head);
   const auto& quantization = call.problem->spec.kv_quantization;
   if (!quantization.has_value()) return {k, place};
@@ -128,6 +179,10 @@ HeadRows KeyRows(const KernelCall& call, int64_t batch, int64_t kv_head) {
 
 HeadRows ValueRows(const KernelCall& call, int64_t batch, int64_t kv_head) {
   const TensorView& v = call.args->v;
+  const KvBlocks& blocks = call.args->kv_blocks;
+  if (blocks.present()) {
+    return InBlocks(call, v, kv_head, blocks.v_offset, blocks.v_scale_offset);
+  }
   const RowPlace place = PlaceOf(v, call.args->kv_offsets, batch, kv_head);
   const auto& quantization = call.problem->spec.kv_quantization;
   if (!quantization.has_value()) return {v, place};

@@ -5,8 +5,8 @@
 
 namespace attn {
 
-// RESOURCE_EXHAUSTED, and the engine's only status of that code. Stands for a
-// std::bad_alloc: what was booked may still be more than the system has.
+// RESOURCE_EXHAUSTED. Stands for a std::bad_alloc: what was booked may still be
+// more than the system has.
 inline absl::Status OutOfMemory() {
   return absl::ResourceExhaustedError(
       "the system has no memory left for the call");

@@ -34,6 +34,7 @@ struct Rows {
   size_t stride;
   size_t count;
   size_t width;
+  const char* next;
 
   // kRows rows from `row` on; in place of those beyond the end the last one.
   HWY_INLINE void Take(size_t row,
@@ -57,12 +58,17 @@ class Ahead {
       : row_bytes_(Bytes(rows.width)),
         turn_(Bytes(rows.stride - rows.width)),
         group_(kRows * Bytes(rows.stride)) {
-    const size_t ahead = kAheadBytes / std::max(Bytes(rows.width), kLineBytes);
-    next_ = reinterpret_cast<const char*>(rows.data) +
-            std::max(ahead, kRows) * Bytes(rows.stride);
+    const size_t ahead =
+        std::max(kAheadBytes / std::max(Bytes(rows.width), kLineBytes), kRows);
+    next_ =
+        reinterpret_cast<const char*>(rows.data) + ahead * Bytes(rows.stride);
+    if (rows.next == nullptr) return;
+    jump_ = rows.next;
+    groups_ = rows.count > ahead ? (rows.count - ahead) / kRows : 0;
   }
   // Before the steps of each group of rows.
   HWY_INLINE void Begin() {
+    if (jump_ != nullptr && groups_-- == 0) next_ = jump_;
     at_ = next_;
     next_ += group_;
     left_ = row_bytes_;
@@ -100,6 +106,9 @@ class Ahead {
   const char* next_;
   const char* at_ = nullptr;
   size_t left_ = 0;
+  // Where to go on, after so many groups of rows.
+  const char* jump_ = nullptr;
+  size_t groups_ = 0;
 };
 
 #if HWY_TARGET == HWY_SCALAR
@@ -247,7 +256,8 @@ void ForFew(FewAt at, size_t few, const RowStream& stream) {
   const Rows<S> rows{reinterpret_cast<const typename S::Element*>(stream.data),
                      static_cast<size_t>(stream.stride),
                      static_cast<size_t>(stream.rows),
-                     static_cast<size_t>(stream.width)};
+                     static_cast<size_t>(stream.width),
+                     reinterpret_cast<const char*>(stream.next)};
   while (few > 0) {
     const size_t taken = std::min<size_t>(few, kMaxFew);
     if (taken == 1) Op::template Run<S, 1>(at, rows);

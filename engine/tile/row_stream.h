@@ -23,6 +23,9 @@ struct RowStream {
   int64_t stride = 0;
   int64_t rows = 0;
   int64_t width = 0;
+  // Where rows of the same stride are read after these; null: nowhere. They are
+  // fetched ahead of their turn, and change no bit.
+  const std::byte* next = nullptr;
 };
 
 // A few rows of floats.

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/field_error.h"
@@ -19,14 +22,56 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // cos and sin of one angle.
 struct Turn {
-  double cos = 1;
-  double sin = 0;
+  double cos;
+  double sin;
+};
+
+// The turns of the rows that were asked for last, one for each pair: those of
+// row r in slot r mod the number of slots. Thread-compatible.
+class RememberedTurns {
+ public:
+  explicit RememberedTurns(int64_t pairs)
+      : pairs_(pairs),
+        rows_(static_cast<size_t>(std::clamp<int64_t>(
+            kMostTurns / std::max<int64_t>(pairs, 1), 1, kMostRows))),
+        turns_(std::make_unique_for_overwrite<Turn[]>(
+            rows_.size() * static_cast<size_t>(pairs))) {}
+
+  // Those of a row >= 0; `compute` fills them if they are not there.
+  template <typename Compute>
+  const Turn* At(int64_t row, Compute compute) {
+    const size_t slot = static_cast<size_t>(row) % rows_.size();
+    Turn* turns = turns_.get() + slot * static_cast<size_t>(pairs_);
+    if (rows_[slot] != row + 1) {
+      compute(turns);
+      rows_[slot] = row + 1;
+    }
+    return turns;
+  }
+
+ private:
+  // A block of a session's keys, as long as that is 1 MiB at most.
+  static constexpr int64_t kMostRows = 64;
+  static constexpr int64_t kMostTurns = int64_t{1} << 16;
+
+  int64_t pairs_;
+  // The row whose turns a slot has, plus 1; 0: none.
+  std::vector<int64_t> rows_;
+  std::unique_ptr<Turn[]> turns_;
 };
 
 class Rotary final : public Transform {
  public:
   Rotary(RotaryTransform spec, const AttentionShape& shape)
-      : spec_(std::move(spec)), shape_(shape) {}
+      : spec_(std::move(spec)), shape_(shape) {
+    if (spec_.cos.has_value()) return;
+    const int64_t pairs = RotaryDim() / 2;
+    for (int64_t pair = 0; pair < pairs; ++pair) {
+      const double exponent =
+          -2.0 * static_cast<double>(pair) / static_cast<double>(2 * pairs);
+      frequencies_.push_back(std::pow(spec_.base, exponent));
+    }
+  }
 
   bool Applies(Side side) const override {
     return TargetCovers(spec_.target, side);
@@ -39,6 +84,20 @@ class Rotary final : public Transform {
   void Apply(const CallView& call, Side side, const RowSpan& span,
              double* rows) const override {
     TurnRows(call, side, span, Rows{rows, 1.0});
+  }
+  // All heads of a batch entry have the same positions.
+  KeyTransform OverHeads() const override {
+    auto remembered = std::make_shared<RememberedTurns>(RotaryDim() / 2);
+    return [this, remembered](const CallView& call, const RowSpan& span,
+                              float* rows) {
+      for (int64_t r = 0; r < span.count; ++r) {
+        const RowSpan at{span.batch, span.head, span.begin + r, 1};
+        const Turn* turns = remembered->At(
+            at.begin, [&](Turn* to) { ComputeTurns(call, at, to); });
+        TurnRow(Rows{rows + r * Width(Side::kKey), 1.0},
+                [turns](int64_t pair) { return turns[pair]; });
+      }
+    };
   }
   // The transpose of a rotation is the rotation by the opposite angle.
   void Backward(const CallView& call, Side side, const RowSpan& span,
@@ -89,13 +148,10 @@ class Rotary final : public Transform {
   }
   Turn TurnOf(const CallView& call, const RowSpan& at, int64_t position,
               int64_t pair) const {
-    const int64_t pairs = RotaryDim() / 2;
     if (!spec_.cos.has_value()) {
-      const double exponent =
-          -2.0 * static_cast<double>(pair) / static_cast<double>(2 * pairs);
       const double angle = static_cast<double>(position) /
                            spec_.position_scale *
-                           std::pow(spec_.base, exponent);
+                           frequencies_[static_cast<size_t>(pair)];
       return {std::cos(angle), std::sin(angle)};
     }
     const int64_t index = TableIndex(call, at, position, pair);
@@ -106,30 +162,45 @@ class Rotary final : public Transform {
   int64_t RotaryDim() const {
     return spec_.rotary_dim.value_or(std::min(shape_.q_dim, shape_.k_dim));
   }
+  // Those of one row of keys.
+  void ComputeTurns(const CallView& call, const RowSpan& at,
+                    Turn* turns) const {
+    const int64_t position = Position(call, Side::kKey, at.batch, at.begin);
+    for (int64_t i = 0; i < RotaryDim() / 2; ++i) {
+      turns[i] = TurnOf(call, at, position, i);
+    }
+  }
 
+  // One row; `turn_of` gives the turn of a pair.
+  template <typename T, typename TurnOfPair>
+  void TurnRow(const Rows<T>& row, TurnOfPair turn_of) const {
+    const int64_t half = RotaryDim() / 2;
+    const bool interleaved = spec_.layout == RotaryLayout::kInterleaved;
+    for (int64_t i = 0; i < half; ++i) {
+      T& a = row.data[interleaved ? 2 * i : i];
+      T& b = row.data[interleaved ? 2 * i + 1 : i + half];
+      const Turn turn = turn_of(i);
+      const auto x = static_cast<double>(a);
+      const auto y = static_cast<double>(b);
+      a = static_cast<T>(x * turn.cos - row.direction * y * turn.sin);
+      b = static_cast<T>(y * turn.cos + row.direction * x * turn.sin);
+    }
+  }
   template <typename T>
   void TurnRows(const CallView& call, Side side, const RowSpan& span,
                 const Rows<T>& rows) const {
-    const int64_t half = RotaryDim() / 2;
-    const bool interleaved = spec_.layout == RotaryLayout::kInterleaved;
     for (int64_t r = 0; r < span.count; ++r) {
-      T* row = rows.data + r * Width(side);
       const RowSpan at{span.batch, span.head, span.begin + r, 1};
       const int64_t position = Position(call, side, span.batch, at.begin);
-      for (int64_t i = 0; i < half; ++i) {
-        T& a = row[interleaved ? 2 * i : i];
-        T& b = row[interleaved ? 2 * i + 1 : i + half];
-        const Turn turn = TurnOf(call, at, position, i);
-        const auto x = static_cast<double>(a);
-        const auto y = static_cast<double>(b);
-        a = static_cast<T>(x * turn.cos - rows.direction * y * turn.sin);
-        b = static_cast<T>(y * turn.cos + rows.direction * x * turn.sin);
-      }
+      TurnRow(Rows{rows.data + r * Width(side), rows.direction},
+              [&](int64_t pair) { return TurnOf(call, at, position, pair); });
     }
   }
 
   RotaryTransform spec_;
   AttentionShape shape_;
+  // base^(-2i / rotary_dim) of each pair; none where angles come in tables.
+  std::vector<double> frequencies_;
 };
 
 void Rotary::AddToTables(const CallView& call, Side side, const RowSpan& span,
@@ -282,7 +353,14 @@ absl::Status Validate(const TransformSpec& spec, const Problem& problem,
   if (!rotary.cos.has_value()) return absl::OkStatus();
   status = CheckTable(rotary, problem, *rotary.cos, field, ".cos.input");
   if (!status.ok()) return status;
-  return CheckTable(rotary, problem, *rotary.sin, field, ".sin.input");
+  status = CheckTable(rotary, problem, *rotary.sin, field, ".sin.input");
+  if (!status.ok()) return status;
+  // A position that is data is looked for in the one, and read from both.
+  const Shape& cos = problem.inputs[*rotary.cos].shape;
+  const Shape& sin = problem.inputs[*rotary.sin].shape;
+  if (sin == cos) return absl::OkStatus();
+  return FieldError(absl::StrCat(field, ".sin.input"), sin.ToString(),
+                    absl::StrCat(cos.ToString(), ", as cos"));
 }
 
 std::string Describe(const TransformSpec& spec) {

@@ -1,6 +1,7 @@
 // A transform stage: acts on the rows of q or k before they are compared.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,11 @@ namespace attn {
 // Which of the two tensors a row belongs to.
 enum class Side : uint8_t { kQuery, kKey };
 
+// Does to rows of keys, in place, what a transform's Apply() does. For one
+// thread at a time.
+using KeyTransform =
+    std::function<void(const CallView& call, const RowSpan& span, float* rows)>;
+
 // One member of TransformSpec, bound to a problem. Thread-safe: const.
 class Transform {
  public:
@@ -29,6 +35,15 @@ class Transform {
                      float* rows) const = 0;
   virtual void Apply(const CallView& call, Side side, const RowSpan& span,
                      double* rows) const = 0;
+
+  // Apply() to keys with the same bits, for who goes through a few dozens of
+  // positions head by head: it may remember what depends on positions alone,
+  // and allocates nothing when called. Borrows this.
+  virtual KeyTransform OverHeads() const {
+    return [this](const CallView& call, const RowSpan& span, float* rows) {
+      Apply(call, Side::kKey, span, rows);
+    };
+  }
 
   // Turns the gradient of Apply()'s result into that of its `input` rows, in
   // place, and adds the parameters' gradients to `sink`.

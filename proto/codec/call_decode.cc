@@ -17,9 +17,6 @@ using Numbers = v1::AttendRequest;
 
 constexpr size_t kMaxRequestIdBytes = 128;
 
-// q, k, v, and more inputs than any pipeline has stages for.
-constexpr int kMaxTensors = 256;
-
 bool Has(const WireMessage& message, absl::string_view name) {
   return std::any_of(message.tensors.begin(), message.tensors.end(),
                      [name](const WireTensor& t) { return t.name == name; });
@@ -64,12 +61,13 @@ TensorView WireCall::Extra(int field) const {
 
 absl::StatusOr<WireMessage> ReadRequest(
     google::protobuf::io::ZeroCopyInputStream& stream, int64_t size,
-    int64_t max_payload_bytes, google::protobuf::Message& request) {
+    int64_t max_payload_bytes, google::protobuf::Message& request,
+    int max_tensors) {
   const google::protobuf::Descriptor* type = request.GetDescriptor();
   auto message = ReadWireMessage(stream, size, type,
                                  {.payload_bytes = max_payload_bytes,
                                   .metadata_bytes = kMaxMetadataBytes,
-                                  .tensors = kMaxTensors});
+                                  .tensors = max_tensors});
   if (!message.ok()) return message.status();
   if (!request.ParseFromString(message->metadata)) {
     return FieldError(type->name(), "malformed protobuf in the metadata",

@@ -25,13 +25,18 @@ namespace attn {
 // half a megabyte.
 inline constexpr int64_t kMaxMetadataBytes = int64_t{1} << 20;
 
+// q, k, v, and more inputs than any pipeline has stages for.
+inline constexpr int kMaxRequestTensors = 256;
+
 // Reads `size` bytes as a message of `request`'s type: the tensors are in the
 // result, all else in `request`. INVALID_ARGUMENT that names the field for
-// malformed bytes; RESOURCE_EXHAUSTED if the payloads exceed
-// `max_payload_bytes`, or all else 1 MiB. Each payload byte is copied once.
+// malformed bytes and for more than `max_tensors`; RESOURCE_EXHAUSTED if the
+// payloads exceed `max_payload_bytes`, or all else 1 MiB. Each payload byte is
+// copied once.
 absl::StatusOr<WireMessage> ReadRequest(
     google::protobuf::io::ZeroCopyInputStream& stream, int64_t size,
-    int64_t max_payload_bytes, google::protobuf::Message& request);
+    int64_t max_payload_bytes, google::protobuf::Message& request,
+    int max_tensors = kMaxRequestTensors);
 
 // Turns references of request.spec to layers into inputs behind the `inputs` of
 // the request (layer_refs.h).

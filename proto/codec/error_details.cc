@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/field_error.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -13,6 +14,7 @@ namespace {
 
 using google::protobuf::io::CodedInputStream;
 
+constexpr char kReasonPayload[] = "attn/reason";
 constexpr char kBadRequest[] = "type.googleapis.com/google.rpc.BadRequest";
 constexpr char kRetryInfo[] = "type.googleapis.com/google.rpc.RetryInfo";
 constexpr char kErrorInfo[] = "type.googleapis.com/google.rpc.ErrorInfo";
@@ -77,7 +79,11 @@ std::string RetryInfo(absl::Duration delay) {
 
 std::string ErrorInfo(const absl::Status& status) {
   std::string message;
-  AddBytes(kErrorInfoReason, absl::StatusCodeToString(status.code()), message);
+  const auto marked = status.GetPayload(kReasonPayload);
+  const std::string reason = marked.has_value()
+                                 ? std::string(*marked)
+                                 : absl::StatusCodeToString(status.code());
+  AddBytes(kErrorInfoReason, reason, message);
   AddBytes(kErrorInfoDomain, kErrorDomain, message);
   return message;
 }
@@ -137,6 +143,11 @@ void DecodeDetail(absl::string_view any, ErrorDetails& details) {
 }
 
 }  // namespace
+
+absl::Status WithReason(absl::Status status, absl::string_view reason) {
+  status.SetPayload(kReasonPayload, absl::Cord(reason));
+  return status;
+}
 
 std::string EncodeErrorDetails(const absl::Status& status,
                                std::optional<absl::Duration> retry_delay) {

@@ -14,6 +14,10 @@ namespace attn {
 // The domain of google.rpc.ErrorInfo.
 inline constexpr char kErrorDomain[] = "attention.v1";
 
+// Marks an error with the reason that ErrorInfo gives; without it that is the
+// name of the code.
+absl::Status WithReason(absl::Status status, absl::string_view reason);
+
 // Status{code, message, details}: BadRequest if FieldOf(status) names a field,
 // RetryInfo if there is a delay, and ErrorInfo always.
 std::string EncodeErrorDetails(const absl::Status& status,

@@ -1,5 +1,7 @@
 #include "proto/codec/wire_message.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,6 +44,8 @@ class Reader {
   const Descriptor* type_;
   WireLimits limits_;
   WireMessage message_;
+  // Tensors so far, by the number of their field.
+  std::map<int, int> counts_;
   int64_t metadata_bytes_ = 0;
 };
 
@@ -84,11 +88,11 @@ absl::Status Reader::ReadField(const FieldDescriptor& field,
 }
 
 absl::StatusOr<WireTensor*> Reader::Find(const FieldDescriptor& field) {
-  int index = 0;
-  for (WireTensor& tensor : message_.tensors) {
-    if (tensor.field != field.number()) continue;
-    if (!field.is_repeated()) return &tensor;
-    ++index;
+  const int index = counts_[field.number()]++;
+  if (index > 0 && !field.is_repeated()) {
+    return &*std::find_if(
+        message_.tensors.begin(), message_.tensors.end(),
+        [&](const WireTensor& t) { return t.field == field.number(); });
   }
   if (message_.tensors.size() >= static_cast<size_t>(limits_.tensors)) {
     return FieldError(field.name(), "one tensor too many",

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
@@ -15,7 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "engine/engine.h"
+#include "server/app/session_flags.h"
 
 ABSL_FLAG(std::string, grpc_address, "127.0.0.1:8001",
           "Where gRPC listens: host:port or unix:/path; several are separated "
@@ -121,43 +124,43 @@ ABSL_FLAG(bool, print_config, false,
 namespace attn {
 namespace {
 
-// Every flag above but print_config.
-constexpr std::array kFlags = {"grpc_address",
-                               "metrics_address",
-                               "http_address",
-                               "http_cors_origins",
-                               "max_message_bytes",
-                               "max_inflight_bytes",
-                               "max_transport_bytes",
-                               "max_concurrent_streams",
-                               "max_concurrent_requests",
-                               "max_queue_size",
-                               "max_batch_tokens",
-                               "max_queue_delay_us",
-                               "priority_ageing_ms",
-                               "max_stream_calls",
-                               "default_timeout_ms",
-                               "min_ping_interval",
-                               "compute_threads",
-                               "compute_niceness",
-                               "max_isa",
-                               "drain_delay",
-                               "drain_timeout",
-                               "layer_dir",
-                               "max_layer_bytes",
-                               "idle_trim_delay",
-                               "tls_cert",
-                               "tls_key",
-                               "tls_client_ca",
-                               "tls_reload_seconds",
-                               "auth_token_file",
-                               "reflection",
-                               "open_inference",
-                               "tenant_max_requests",
-                               "tenant_max_inflight_bytes",
-                               "log_format",
-                               "log_requests",
-                               "entropy_sample_rate"};
+// Every flag above but print_config; those of sessions come behind them.
+constexpr std::array kOwnFlags = {"grpc_address",
+                                  "metrics_address",
+                                  "http_address",
+                                  "http_cors_origins",
+                                  "max_message_bytes",
+                                  "max_inflight_bytes",
+                                  "max_transport_bytes",
+                                  "max_concurrent_streams",
+                                  "max_concurrent_requests",
+                                  "max_queue_size",
+                                  "max_batch_tokens",
+                                  "max_queue_delay_us",
+                                  "priority_ageing_ms",
+                                  "max_stream_calls",
+                                  "default_timeout_ms",
+                                  "min_ping_interval",
+                                  "compute_threads",
+                                  "compute_niceness",
+                                  "max_isa",
+                                  "drain_delay",
+                                  "drain_timeout",
+                                  "layer_dir",
+                                  "max_layer_bytes",
+                                  "idle_trim_delay",
+                                  "tls_cert",
+                                  "tls_key",
+                                  "tls_client_ca",
+                                  "tls_reload_seconds",
+                                  "auth_token_file",
+                                  "reflection",
+                                  "open_inference",
+                                  "tenant_max_requests",
+                                  "tenant_max_inflight_bytes",
+                                  "log_format",
+                                  "log_requests",
+                                  "entropy_sample_rate"};
 
 std::string Dashed(absl::string_view name) {
   return absl::StrReplaceAll(name, {{"_", "-"}});
@@ -173,8 +176,15 @@ const char* FromEnvironment(absl::string_view flag) {
       EnvironmentName(flag).c_str());
 }
 
+std::vector<const char*> AllFlags() {
+  std::vector<const char*> flags(kOwnFlags.begin(), kOwnFlags.end());
+  const absl::Span<const char* const> more = SessionFlags();
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
 absl::Status ApplyEnvironment() {
-  for (const char* name : kFlags) {
+  for (const char* name : AllFlags()) {
     const char* value = FromEnvironment(name);
     if (value == nullptr) continue;
     std::string error;
@@ -189,7 +199,7 @@ absl::Status ApplyEnvironment() {
 
 std::string DescribeConfig(const std::set<std::string>& on_command_line) {
   std::string config;
-  for (const char* name : kFlags) {
+  for (const char* name : AllFlags()) {
     const char* source = "default";
     if (FromEnvironment(name) != nullptr) source = "environment";
     if (on_command_line.contains(name)) source = "flag";
@@ -271,6 +281,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.layer_dir = absl::GetFlag(FLAGS_layer_dir);
   options.max_layer_bytes = absl::GetFlag(FLAGS_max_layer_bytes);
   options.idle_trim_delay = absl::GetFlag(FLAGS_idle_trim_delay);
+  AddSessionOptions(options);
   AddAccessOptions(options);
   options.reflection = *reflection;
   options.open_inference = absl::GetFlag(FLAGS_open_inference);

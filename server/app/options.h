@@ -81,6 +81,27 @@ struct ServerOptions {
   std::string layer_dir;
   // Beside max_inflight_bytes: a layer that calls use is counted here once.
   int64_t max_layer_bytes = int64_t{1} << 30;
+  // Keys and values of all sessions, beside max_inflight_bytes too; and of
+  // those of one tenant, shared blocks counted for each session (0: no bound).
+  int64_t max_session_bytes = int64_t{1} << 30;
+  int64_t max_tenant_session_bytes = 0;
+  // Whatever they hold.
+  int64_t max_sessions = 100000;
+  // Of a session that asks for none, and the most that one may ask for.
+  absl::Duration session_idle_timeout = absl::Minutes(10);
+  // One without a step for so long may make room for others.
+  absl::Duration session_evict_after = absl::Seconds(30);
+  // Where sessions go that are idle; empty: they are in memory or lost.
+  std::string session_dir;
+  // Those without a step for so long go there although nobody needs their
+  // memory: shorter than the time after which most clients have gone, longer
+  // than a person takes to read an answer. 0: only when memory is short.
+  absl::Duration session_spill_after = absl::Minutes(1);
+  // Of their files; 0: no bound but the disk's.
+  int64_t max_spill_bytes = 0;
+  // Where this server alone is reached, for the steps of its sessions. Empty:
+  // it is not told.
+  std::string advertise_address;
   // After so long without a request, memory goes back to the system.
   absl::Duration idle_trim_delay = absl::Seconds(10);
 

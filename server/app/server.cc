@@ -11,6 +11,7 @@
 #include "server/app/http_port.h"
 #include "server/app/listen_address.h"
 #include "server/app/memory_settings.h"
+#include "server/app/metric_labels.h"
 #include "server/app/thread_warning.h"
 #include "server/app/warm_up.h"
 #include "server/batching/refusal.h"
@@ -40,17 +41,6 @@ EngineOptions MakeEngineOptions(const ServerOptions& options,
   engine.worker_niceness = options.compute_niceness;
   engine.clock = &clock;
   return engine;
-}
-
-std::vector<std::string> StatusCodeNames() {
-  constexpr int kCodes = 17;
-  std::vector<std::string> names;
-  names.reserve(kCodes);
-  for (int code = 0; code < kCodes; ++code) {
-    names.push_back(
-        absl::StatusCodeToString(static_cast<absl::StatusCode>(code)));
-  }
-  return names;
 }
 
 }  // namespace
@@ -110,6 +100,9 @@ absl::Status Server::OpenLayers() {
       [this](absl::string_view line) { log_.Error(line); });
   if (!layers.ok()) return layers.status();
   layers_ = *std::move(layers);
+  auto sessions = SessionHost::Open(options_, clock_, *engine_, log_);
+  if (!sessions.ok()) return sessions.status();
+  sessions_ = *std::move(sessions);
   return absl::OkStatus();
 }
 
@@ -133,7 +126,8 @@ absl::Status Server::StartMetrics() {
                   .observer = *observer_,
                   .clock = clock_,
                   .max_message_bytes = options_.max_message_bytes,
-                  .layers = layers_.get()});
+                  .layers = layers_.get(),
+                  .sessions = &sessions_->store()});
   return absl::OkStatus();
 }
 
@@ -153,6 +147,7 @@ void Server::MakeServices() {
                 .replies = replies_,
                 .max_message_bytes = options_.max_message_bytes}});
   layer_service_ = std::make_unique<LayerService>(*layer_context_);
+  sessions_->Serve(*context_, callers_, replies_);
   if (options_.open_inference) {
     inference_service_ = std::make_unique<InferenceService>(
         *context_, callers_, replies_,
@@ -162,9 +157,11 @@ void Server::MakeServices() {
 
 absl::Status Server::StartServing() {
   MakeServices();
-  std::vector<grpc::Service*> services = {service_.get(), layer_service_.get()};
+  std::vector<grpc::Service*> services = {service_.get(), layer_service_.get(),
+                                          &sessions_->service()};
   std::vector<std::string> names = {v1::AttentionService::service_full_name(),
-                                    v1::LayerService::service_full_name()};
+                                    v1::LayerService::service_full_name(),
+                                    v1::SessionService::service_full_name()};
   if (inference_service_ != nullptr) {
     services.push_back(inference_service_.get());
     names.emplace_back(inference::GRPCInferenceService::service_full_name());
@@ -216,7 +213,10 @@ void Server::StartTrimming() {
                 .resident_bytes =
                     static_cast<int64_t>(ReadProcessStats().resident_bytes)};
       },
-      TrimMemory);
+      [this] {
+        sessions_->store().Trim();
+        TrimMemory();
+      });
 }
 
 void Server::LogStart() const {
@@ -263,20 +263,7 @@ MetricsInfo Server::DescribeMetrics() const {
   info.row_variants = AllVariantNames();
   info.initial_variants = CommonVariantNames();
   info.initial_variants.emplace_back(kNoVariant);
-  std::vector<std::string> variants = AllVariantNames();
-  variants.emplace_back(kNoVariant);
-  info.methods = {{"Attend", variants},         {"AttendStream", variants},
-                  {"Inspect", variants},        {"AttendBackward", variants},
-                  {"Plan", variants},           {"GetServerInfo", {kNoVariant}},
-                  {"PutLayer", {kNoVariant}},   {"GetLayer", {kNoVariant}},
-                  {"ListLayers", {kNoVariant}}, {"DeleteLayer", {kNoVariant}}};
-  if (options_.open_inference) {
-    info.methods.push_back({"ModelInfer", variants});
-    for (const char* method :
-         {"ServerMetadata", "ModelMetadata", "RepositoryIndex"}) {
-      info.methods.push_back({method, {kNoVariant}});
-    }
-  }
+  info.methods = MethodsWithVariants(options_.open_inference);
   info.codes = StatusCodeNames();
   return info;
 }
@@ -289,7 +276,8 @@ GaugeSources Server::Gauges() const {
       .inflight_bytes =
           [this] { return static_cast<double>(admission_.bytes()); },
       .compute_busy_seconds =
-          [this] { return absl::ToDoubleSeconds(engine_->busy_time()); }};
+          [this] { return absl::ToDoubleSeconds(engine_->busy_time()); },
+      .kv_sessions = [this] { return sessions_->values(); }};
 }
 
 ServerFacts Server::Facts() const {
@@ -314,8 +302,8 @@ BatcherOptions Server::BatchingOptions() {
           .max_queue_delay = options_.max_queue_delay,
           .priority_ageing = options_.priority_ageing,
           .on_batch =
-              [this](int64_t requests, int64_t tokens) {
-                metrics_->metrics().BatchFormed(requests, tokens);
+              [this](const BatchCount& b) {
+                metrics_->metrics().BatchFormed(b.requests, b.tokens, b.ready);
               },
           .start_together = &CallJob::StartTogether};
 }
@@ -341,6 +329,7 @@ void Server::Stop() {
         Refuse(Refusal::kDraining, "the server is stopping"));
   }
   service_->EndStreams();
+  sessions_->service().EndStreams();
   if (http_ != nullptr) {
     http_->Stop(drained ? absl::FromChrono(kLastReplies)
                         : absl::ZeroDuration());
@@ -352,6 +341,8 @@ void Server::Stop() {
   listener_.server.reset();
   metrics_stop.join();
   batcher_.Stop();
+  // No call has one any more.
+  sessions_->SpillAll();
   engine_.reset();
   log_.Info(drained ? "stopped; every request inside was served"
                     : "stopped; requests inside were cancelled");

@@ -15,6 +15,7 @@
 #include "server/app/grpc_listener.h"
 #include "server/app/idle_trimmer.h"
 #include "server/app/options.h"
+#include "server/app/session_host.h"
 #include "server/batching/admission.h"
 #include "server/batching/batcher.h"
 #include "server/http/http_front.h"
@@ -91,6 +92,7 @@ class Server {
   Batcher batcher_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<LayerStore> layers_;
+  std::unique_ptr<SessionHost> sessions_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<CallObserver> observer_;
   CallerReader callers_;

@@ -39,7 +39,9 @@ void Batcher::Schedule(std::shared_ptr<BatchItem> item) {
   if (!entry.refusal.ok()) {
     item->Refuse(entry.refusal);
   } else if (entry.starts) {
-    if (options_.on_batch) options_.on_batch(1, item->tokens());
+    if (options_.on_batch) {
+      options_.on_batch({.tokens = item->tokens()});
+    }
     item->Start();
   }
 }
@@ -226,6 +228,8 @@ void Batcher::Collect(absl::Time now, Ready& ready) {
   SweepNowAndThen(now, ready.late);
   TakeReady(small_, now, ready.small, ready.late);
   TakeReady(large_, now, ready.large, ready.late);
+  ready.small_left = static_cast<int64_t>(small_.waiting.size());
+  ready.large_left = static_cast<int64_t>(large_.waiting.size());
   if (delays_) ready.due = std::min(ready.due, NextDue(now));
 }
 
@@ -249,19 +253,18 @@ void Batcher::Book(Lane& lane, const BatchItem& item) {
 void Batcher::Launch(Ready ready) {
   for (const auto& item : ready.late) item->Refuse(item->Check());
   alarm_.Set(ready.due);
-  StartBatch(std::move(ready.small));
-  StartBatch(std::move(ready.large));
+  StartBatch(std::move(ready.small), ready.small_left);
+  StartBatch(std::move(ready.large), ready.large_left);
 }
 
-void Batcher::StartBatch(BatchItems items) const {
+void Batcher::StartBatch(BatchItems items, int64_t left) const {
   if (items.empty()) return;
-  if (options_.on_batch) {
-    int64_t tokens = 0;
-    for (const auto& item : items) tokens += item->tokens();
-    options_.on_batch(static_cast<int64_t>(items.size()), tokens);
-  }
+  const auto requests = static_cast<int64_t>(items.size());
+  BatchCount batch{.requests = requests, .tokens = 0, .ready = requests + left};
+  for (const auto& item : items) batch.tokens += item->tokens();
+  if (options_.on_batch) options_.on_batch(batch);
   if (options_.start_together) {
-    options_.start_together(std::move(items));
+    options_.start_together(std::move(items), batch);
     return;
   }
   for (const auto& item : items) item->Start();

@@ -16,6 +16,14 @@
 
 namespace attn {
 
+// Requests that are started together.
+struct BatchCount {
+  int64_t requests = 1;
+  int64_t tokens = 0;
+  // They, and those of their lane that go on waiting for room.
+  int64_t ready = 1;
+};
+
 struct BatcherOptions {
   // Requests that may wait; more are refused.
   int64_t max_queue_size = 512;
@@ -30,11 +38,12 @@ struct BatcherOptions {
   // So much longer than one of the next higher priority has a request waited
   // that goes before it.
   absl::Duration priority_ageing = absl::Seconds(1);
-  // Told of the requests that were started together, and of their tokens.
-  std::function<void(int64_t requests, int64_t tokens)> on_batch = nullptr;
+  // Told of the requests that were started together.
+  std::function<void(const BatchCount& batch)> on_batch = nullptr;
   // Starts a batch of what has waited, in place of Start() on each, with the
   // same promise for each. On any thread. Null: Start() on each.
-  std::function<void(BatchItems items)> start_together = nullptr;
+  std::function<void(BatchItems items, const BatchCount& batch)>
+      start_together = nullptr;
 };
 
 // A request that is immediate starts at once, on the thread that brought it,
@@ -98,6 +107,9 @@ class Batcher {
   struct Ready {
     BatchItems small;
     BatchItems large;
+    // Those of each lane that go on waiting.
+    int64_t small_left = 0;
+    int64_t large_left = 0;
     BatchItems late;
     absl::Time due = absl::InfiniteFuture();
   };
@@ -119,7 +131,7 @@ class Batcher {
   absl::Time NextDue(absl::Time now) const ATTN_REQUIRES(mutex_);
   void Book(Lane& lane, const BatchItem& item) ATTN_REQUIRES(mutex_);
   void Launch(Ready ready);
-  void StartBatch(BatchItems items) const;
+  void StartBatch(BatchItems items, int64_t left) const;
 
   const BatcherOptions options_;
   const int64_t small_tokens_;

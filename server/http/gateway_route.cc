@@ -106,7 +106,7 @@ absl::StatusOr<std::string> EncodeWords(const GatewayRoute& route,
   if (route.has_name()) {
     const absl::string_view path = route.path;
     absl::Status status =
-        SetField("name", request.path.substr(path.size()), *message);
+        SetField(route.name_field, request.path.substr(path.size()), *message);
     if (!status.ok()) return status;
   }
   return message->SerializeAsString();
@@ -141,11 +141,28 @@ const std::vector<GatewayRoute>& GatewayRoutes() {
       {"GET", "/v1/layers", "/attention.v1.LayerService/ListLayers",
        "attention.v1.ListLayersRequest", "attention.v1.ListLayersResponse"},
       {"PUT", "/v1/layers/", "/attention.v1.LayerService/PutLayer",
-       "attention.v1.PutLayerRequest", "attention.v1.PutLayerResponse"},
+       "attention.v1.PutLayerRequest", "attention.v1.PutLayerResponse", "name"},
       {"GET", "/v1/layers/", "/attention.v1.LayerService/GetLayer",
-       "attention.v1.GetLayerRequest", "attention.v1.GetLayerResponse"},
+       "attention.v1.GetLayerRequest", "attention.v1.GetLayerResponse", "name"},
       {"DELETE", "/v1/layers/", "/attention.v1.LayerService/DeleteLayer",
-       "attention.v1.DeleteLayerRequest", "attention.v1.DeleteLayerResponse"},
+       "attention.v1.DeleteLayerRequest", "attention.v1.DeleteLayerResponse",
+       "name"},
+      {"POST", "/v1/sessions", "/attention.v1.SessionService/OpenSession",
+       "attention.v1.OpenSessionRequest", "attention.v1.OpenSessionResponse"},
+      {"GET", "/v1/sessions", "/attention.v1.SessionService/ListSessions",
+       "attention.v1.ListSessionsRequest", "attention.v1.ListSessionsResponse"},
+      {"GET", "/v1/sessions/", "/attention.v1.SessionService/GetSession",
+       "attention.v1.GetSessionRequest", "attention.v1.GetSessionResponse",
+       "session_id"},
+      {"DELETE", "/v1/sessions/", "/attention.v1.SessionService/CloseSession",
+       "attention.v1.CloseSessionRequest", "attention.v1.CloseSessionResponse",
+       "session_id"},
+      {"POST", "/v1/step", "/attention.v1.SessionService/Step",
+       "attention.v1.StepRequest", "attention.v1.StepResponse"},
+      {"POST", "/v1/fork", "/attention.v1.SessionService/Fork",
+       "attention.v1.ForkRequest", "attention.v1.ForkResponse"},
+      {"POST", "/v1/rollback", "/attention.v1.SessionService/Rollback",
+       "attention.v1.RollbackRequest", "attention.v1.RollbackResponse"},
   };
   return kRoutes;
 }

@@ -13,13 +13,14 @@ namespace attn {
 // A row of the gateway's table.
 struct GatewayRoute {
   const char* method;
-  // A path that ends in '/' has a name behind it.
+  // A path that ends in '/' has the value of `name_field` behind it.
   const char* path;
   // "/attention.v1.AttentionService/Attend"
   const char* rpc;
   // Names of the messages.
   const char* request;
   const char* response;
+  const char* name_field = nullptr;
 
   bool has_name() const;
   bool has_body() const;

@@ -65,8 +65,9 @@ class Metrics {
                             int code, double seconds) = 0;
   virtual void PhaseEnded(Phase phase, double seconds) = 0;
   virtual void RequestRejected(RejectReason reason) = 0;
-  // Requests that were started together, and their tokens.
-  virtual void BatchFormed(int64_t requests, int64_t tokens) = 0;
+  // Requests that were started together, their tokens, and how many could have
+  // been started.
+  virtual void BatchFormed(int64_t requests, int64_t tokens, int64_t ready) = 0;
   virtual void BytesReceived(int64_t bytes) = 0;
   virtual void BytesSent(int64_t bytes) = 0;
   // Copies of a tensor's payload in user space.

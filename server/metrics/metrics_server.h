@@ -1,6 +1,7 @@
 // Serves the metrics to a scraper over HTTP.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,12 +11,32 @@
 
 namespace attn {
 
+// What the sessions of a server are, and how they ended so far.
+struct KvSessionValues {
+  double sessions = 0;
+  double bytes = 0;
+  double capacity_bytes = 0;
+  // By client, for idleness, evicted, damaged.
+  std::array<double, 4> closed = {};
+  // Not found, wrong epoch, step gap, step replayed, KV memory.
+  std::array<double, 5> errors = {};
+  // Of `sessions` those on disk, and their files.
+  double spilled_sessions = 0;
+  double spilled_bytes = 0;
+  double spills = 0;
+  double restores = 0;
+  // Write, full, read, damaged.
+  std::array<double, 4> spill_errors = {};
+};
+
 // Values read at each scrape, from any thread.
 struct GaugeSources {
   std::function<double()> queue_depth;
   std::function<double()> queue_oldest_age_seconds;
   std::function<double()> inflight_bytes;
   std::function<double()> compute_busy_seconds;
+  // Null: there are no sessions.
+  std::function<KvSessionValues()> kv_sessions = nullptr;
 };
 
 // An RPC and the variants it may be counted under.

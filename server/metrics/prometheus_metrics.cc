@@ -76,7 +76,8 @@ class PrometheusMetrics : public WrittenMetrics {
   void RequestRejected(RejectReason reason) override {
     rejected_[static_cast<size_t>(reason)]->Increment();
   }
-  void BatchFormed(int64_t requests, int64_t tokens) override {
+  void BatchFormed(int64_t requests, int64_t tokens, int64_t ready) override {
+    Add(batch_ready_, ready);
     batch_requests_.Observe(static_cast<double>(requests));
     batch_tokens_.Observe(static_cast<double>(tokens));
   }
@@ -168,6 +169,10 @@ class PrometheusMetrics : public WrittenMetrics {
   prometheus::Counter* const copies_ =
       AddCounter("attn_payload_copies_total",
                  "Copies of a tensor's payload in user space.");
+  prometheus::Counter* const batch_ready_ =
+      AddCounter("attn_batch_ready_requests_total",
+                 "Requests that could have been started as batches were: those "
+                 "that were, and those left for want of room.");
   prometheus::Counter* const flops_ =
       AddCounter("attn_compute_flops_total",
                  "Floating-point operations of finished calls.");

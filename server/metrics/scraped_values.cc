@@ -1,5 +1,8 @@
 #include "server/metrics/scraped_values.h"
 
+#include <array>
+#include <cstddef>
+
 #include "server/metrics/process_stats.h"
 
 namespace attn {
@@ -7,6 +10,51 @@ namespace {
 
 constexpr auto kCounterKind = MetricKind::kCounter;
 constexpr auto kGaugeKind = MetricKind::kGauge;
+
+void WriteKvSessions(const KvSessionValues& values, TextPage& page) {
+  page.Single("attn_kv_sessions", "Sessions that are open.", kGaugeKind,
+              values.sessions);
+  page.Single(
+      "attn_kv_bytes",
+      "Memory of sessions: blocks of keys and values, shared ones once, "
+      "kept answers, and the sessions themselves.",
+      kGaugeKind, values.bytes);
+  page.Single("attn_kv_capacity_bytes", "Most of it.", kGaugeKind,
+              values.capacity_bytes);
+  constexpr std::array kClosed = {"client", "idle", "evicted", "damaged"};
+  page.Family("attn_kv_sessions_closed_total",
+              "Sessions that ended, by reason.", kCounterKind);
+  for (size_t i = 0; i < kClosed.size(); ++i) {
+    page.Line("", LabelText({{"reason", kClosed[i]}}), values.closed[i]);
+  }
+  constexpr std::array kErrors = {"not_found", "wrong_epoch", "step_gap",
+                                  "step_replayed", "kv_memory"};
+  page.Family("attn_kv_session_errors_total",
+              "Calls that a session could not go on with, and steps that were "
+              "answered again, by reason.",
+              kCounterKind);
+  for (size_t i = 0; i < kErrors.size(); ++i) {
+    page.Line("", LabelText({{"reason", kErrors[i]}}), values.errors[i]);
+  }
+}
+
+void WriteSpilledSessions(const KvSessionValues& values, TextPage& page) {
+  page.Single("attn_kv_spilled_sessions", "Sessions that are on disk.",
+              kGaugeKind, values.spilled_sessions);
+  page.Single("attn_kv_spilled_bytes", "Their files.", kGaugeKind,
+              values.spilled_bytes);
+  page.Single("attn_kv_spills_total", "Sessions that went to disk.",
+              kCounterKind, values.spills);
+  page.Single("attn_kv_restores_total", "Sessions that came back from disk.",
+              kCounterKind, values.restores);
+  constexpr std::array kReasons = {"write", "full", "read", "damaged"};
+  page.Family("attn_kv_spill_errors_total",
+              "Sessions that could not go to disk or come back, by reason.",
+              kCounterKind);
+  for (size_t i = 0; i < kReasons.size(); ++i) {
+    page.Line("", LabelText({{"reason", kReasons[i]}}), values.spill_errors[i]);
+  }
+}
 
 }  // namespace
 
@@ -31,6 +79,11 @@ void WriteServerValues(const MetricsInfo& info, const GaugeSources& sources,
               kGaugeKind, info.cpu_quota_cores);
   page.Single("attn_compute_threads", "Compute threads.", kGaugeKind,
               info.compute_threads);
+  if (sources.kv_sessions != nullptr) {
+    const KvSessionValues values = sources.kv_sessions();
+    WriteKvSessions(values, page);
+    WriteSpilledSessions(values, page);
+  }
 }
 
 void WriteProcessValues(TextPage& page) {

@@ -9,6 +9,7 @@
 #include "server/batching/batcher.h"
 #include "server/layers/layer_store.h"
 #include "server/rpc/call_observer.h"
+#include "server/sessions/session_store.h"
 
 namespace attn {
 
@@ -23,6 +24,8 @@ struct CallContext {
   int64_t max_message_bytes = int64_t{256} << 20;
   // What specs name by layer; null: there are none.
   const LayerStore* layers = nullptr;
+  // What steps append to; null: there are none.
+  SessionStore* sessions = nullptr;
 };
 
 }  // namespace attn

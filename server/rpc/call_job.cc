@@ -69,8 +69,12 @@ void CallJob::Run(grpc::ByteBuffer& request) {
 
 bool CallJob::Open(grpc::ByteBuffer& request) {
   const absl::Status status = RefusingMemory([&] { return Receive(request); });
-  if (!status.ok()) Fail(status);
-  return status.ok();
+  if (!status.ok()) {
+    Fail(status);
+    return false;
+  }
+  if (answer_.has_value()) End(status, *answer_);
+  return !answer_.has_value();
 }
 
 void CallJob::Complete() {
@@ -130,16 +134,19 @@ absl::Status CallJob::Decode(grpc::ByteBuffer& request) {
 absl::Status CallJob::Book() {
   auto cost = Prepare(context_.engine);
   if (!cost.ok()) return NameFields(cost.status());
+  if (answer_.has_value()) return absl::OkStatus();
   plan_ = std::move(cost->plan);
   record_.kernel = plan_->kernel;
   record_.flops = cost->flops;
-  tokens_ = TokensOf(plan_->problem);
+  tokens_ = cost->tokens > 0 ? cost->tokens : TokensOf(plan_->problem);
   absl::Status fits =
       CheckMessageSize("a response", cost->message_bytes,
                        context_.max_message_bytes, LargerCallsHint());
   if (!fits.ok()) return fits;
   absl::Status booked = permit_.Grow(cost->booked_bytes);
   if (!booked.ok()) return booked;
+  absl::Status claimed = Claim();
+  if (!claimed.ok()) return NameFields(claimed);
   Allocate();
   immediate_ = Engine::IsSmall(*plan_) && AsForwardCall().has_value();
   return absl::OkStatus();
@@ -163,13 +170,14 @@ void CallJob::Start() {
   }
 }
 
-void CallJob::StartTogether(const BatchItems& items) {
+void CallJob::StartTogether(const BatchItems& items, const BatchCount& batch) {
   std::vector<ForwardCall> calls;
   calls.reserve(items.size());
   Engine* engine = nullptr;
   for (const auto& item : items) {
     auto& job = static_cast<CallJob&>(*item);
     engine = &job.context_.engine;
+    job.batch_ = batch;
     job.submitted_ = job.context_.clock.Now();
     std::optional<ForwardCall> call = job.TakeForwardCall();
     if (call.has_value()) {
@@ -252,6 +260,8 @@ void CallJob::FillReport(const CallReport& report, v1::CallReport& message) {
   message.set_nonfinite_v(report.nonfinite_v);
   message.set_nonfinite_outputs(report.nonfinite_outputs);
   message.set_request_id(record_.request_id);
+  message.set_batch_calls(immediate_ ? 0 : batch_.requests);
+  message.set_ready_calls(immediate_ ? 0 : batch_.ready);
   for (v1::Warning& warning : CallWarnings(*plan_, report)) {
     *message.add_warnings() = std::move(warning);
   }
@@ -267,6 +277,7 @@ void CallJob::End(const absl::Status& status, grpc::ByteBuffer& response) {
   record_.sent_bytes += static_cast<int64_t>(response.Length());
   record_.total = context_.clock.Now() - arrived_;
   record_.status = status;
+  Settle(status);
   replied_.store(true, std::memory_order_release);
   reply_(status, response);
 }

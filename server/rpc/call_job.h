@@ -3,7 +3,8 @@
 //
 // A method derives from CallJob and says how its message is read, what it
 // plans, what the engine is to run and what the response is: Read, Prepare,
-// Allocate, Submit, Encode, each at most once and only if all before went well.
+// Claim, Allocate, Submit, Encode, each at most once and only if all before
+// went well.
 #pragma once
 
 #include <atomic>
@@ -24,34 +25,23 @@
 #include "server/batching/admission.h"
 #include "server/batching/batcher.h"
 #include "server/rpc/call_context.h"
+#include "server/rpc/call_cost.h"
 #include "server/rpc/call_record.h"
 #include "server/rpc/caller.h"
 
 namespace attn {
 
-// What a call takes. `plan` names the kernel, the scale and the pipeline in the
-// report and the log.
-struct CallCost {
-  std::shared_ptr<const Plan> plan;
-  double flops = 0;
-  // Bytes of the response, tags included.
-  int64_t message_bytes = 0;
-  // With what the engine needs besides.
-  int64_t booked_bytes = 0;
-};
-
-// Owns the place inside the gate; a subclass owns the request's and the
-// response's memory. Run() once; Cancel() at any time after Run() began to
-// return; Report() once, after the reply. The reply is made exactly once, on
-// the caller's thread or on a worker; the job keeps itself alive until then, so
-// it may race with Cancel() safely.
+// Owns the place inside the gate, a subclass the messages' memory. Run() once;
+// Cancel() at any time after Run() began to return; Report() once, after the
+// reply, which is made exactly once, on the caller's thread or on a worker: the
+// job keeps itself alive until then, so that it may race with Cancel().
 class CallJob : public BatchItem, public std::enable_shared_from_this<CallJob> {
  public:
   // Takes the response out of the buffer; it is empty if the status is not OK.
   using Reply = std::function<void(const absl::Status& status,
                                    grpc::ByteBuffer& response)>;
 
-  // Decodes, plans, books, and hands over to the batcher. Empties `request`.
+  // Decodes, plans, books, hands over to the batcher. Empties `request`.
   void Run(grpc::ByteBuffer& request);
   void Cancel();
   // Tells metrics and log of the call, which takes as long as a small call.
@@ -61,7 +51,7 @@ class CallJob : public BatchItem, public std::enable_shared_from_this<CallJob> {
 
   // Run() in two steps, for a request whose payloads come after it. Open() does
   // all that needs none; false: it has replied. Then Complete(), with payloads
-  // where Read() gave them memory, or Abandon(), which replies.
+  // where Read() wanted them, or Abandon().
   bool Open(grpc::ByteBuffer& request);
   void Complete();
   void Abandon(const absl::Status& status) { Fail(status); }
@@ -74,7 +64,7 @@ class CallJob : public BatchItem, public std::enable_shared_from_this<CallJob> {
   void Start() override;
   void Refuse(absl::Status status) override;
   // Starts a batch of what has waited; all of them are CallJobs.
-  static void StartTogether(const BatchItems& items);
+  static void StartTogether(const BatchItems& items, const BatchCount& batch);
 
  protected:
   using EngineCallback = std::function<void(CallReport report)>;
@@ -88,16 +78,25 @@ class CallJob : public BatchItem, public std::enable_shared_from_this<CallJob> {
       int64_t max_payload_bytes) = 0;
   // Plans; takes no memory yet.
   virtual absl::StatusOr<CallCost> Prepare(Engine& engine) = 0;
-  // Takes the memory that Prepare() named, which is booked now.
+  // Takes what others may have to make room for: nothing else can refuse it.
+  virtual absl::Status Claim() { return absl::OkStatus(); }
+  // Takes the memory that was booked.
   virtual void Allocate() = 0;
   // The one forward call that the job is, if it is no more than that.
   virtual std::optional<ForwardCall> AsForwardCall() { return std::nullopt; }
-  // Runs the plan, perhaps several one after the other, and calls `done` once,
-  // on a worker, as the last thing.
+  // Runs the plan, or several, and calls `done` once, on a worker, at the end.
   virtual void Submit(Engine& engine, const Cancellation& cancellation,
                       EngineCallback done) = 0;
-  // The response. Its report is made by FillReport().
+  // The response, with a report by FillReport().
   virtual grpc::ByteBuffer Encode(const CallReport& report) = 0;
+  // Once, before the reply is made: what the call changed holds, or is undone.
+  virtual void Settle(const absl::Status& /*status*/) {}
+
+  // In Prepare(): this is the response, and nothing is to be computed.
+  void AnswerAtOnce(grpc::ByteBuffer response) {
+    answer_ = std::move(response);
+  }
+  const std::string& tenant() const { return caller_.tenant.name; }
 
   // An error about the call, in the terms of its message.
   virtual absl::Status NameFields(const absl::Status& status) const;
@@ -105,14 +104,13 @@ class CallJob : public BatchItem, public std::enable_shared_from_this<CallJob> {
   void LimitTime(absl::Duration limit);
   // Books more than the request's own bytes, in Read().
   absl::Status BookMore(int64_t bytes) { return permit_.Grow(bytes); }
-  // Bytes beside those of the opened request and of what Encode() returns.
+  // Beside the opened request and what Encode() returns.
   void CountReceived(int64_t bytes) { record_.received_bytes += bytes; }
   void CountSent(int64_t bytes) { record_.sent_bytes += bytes; }
   const CallContext& context() const { return context_; }
   // What an error about a message that is too long says of other ways.
   virtual const char* LargerCallsHint() const { return ""; }
-  // Adds to what `message` has, warnings included. Call late in Encode(): time
-  // that passes after it is not in the timings.
+  // Adds to `message`. Late in Encode(): time after it is not in the timings.
   void FillReport(const CallReport& report, v1::CallReport& message);
 
  private:
@@ -138,11 +136,13 @@ class CallJob : public BatchItem, public std::enable_shared_from_this<CallJob> {
   // Set when all that Report() reads is there.
   std::atomic<bool> replied_{false};
   Admission::Permit permit_;
+  std::optional<grpc::ByteBuffer> answer_;
   const WireCall* message_ = nullptr;
   std::shared_ptr<const Plan> plan_;
   int64_t tokens_ = 0;
   bool immediate_ = false;
   Priority priority_ = Priority::kNormal;
+  BatchCount batch_;
   absl::Time scheduled_;
   absl::Time submitted_;
 };

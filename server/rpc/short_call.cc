@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/rpc/memory_guard.h"
 #include "server/rpc/message_size.h"
 #include "server/rpc/request_id.h"
 #include "server/rpc/watched_reactor.h"
@@ -13,12 +14,13 @@ ShortCall::ShortCall(const ShortCallContext& context, const char* method,
     : context_(context),
       caller_(std::move(caller)),
       arrived_(context.clock.Now()) {
-  context_.observer.Started();
   record_.method = method;
   record_.request_id = MakeRequestId();
   record_.trace_id = caller_.trace_id;
   record_.tenant = caller_.tenant.name;
   record_.received_bytes = static_cast<int64_t>(request.Length());
+  // What throws before it has not begun, and never ends.
+  context_.observer.Started();
 }
 
 absl::Status ShortCall::CheckRequest() const {
@@ -52,7 +54,8 @@ grpc::ServerUnaryReactor* ServeShort(const ShortCallContext& context,
   absl::Status status = scope.CheckRequest();
   if (status.ok()) status = CheckMetadataSize(request.Length());
   if (status.ok()) {
-    auto message = answer(const_cast<grpc::ByteBuffer&>(request), scope);
+    auto message = RefusingMemory(
+        [&] { return answer(const_cast<grpc::ByteBuffer&>(request), scope); });
     status = message.status();
     if (message.ok()) response = *std::move(message);
   }

@@ -52,7 +52,8 @@ class ShortCall {
   CallRecord record_;
 };
 
-// `answer` may empty the request, which is the handler's alone.
+// `answer` may empty the request, which is the handler's alone. When it throws
+// std::bad_alloc, the call is refused as one that there is no memory for.
 using ShortAnswer = std::function<absl::StatusOr<grpc::ByteBuffer>(
     grpc::ByteBuffer& request, ShortCall& call)>;
 

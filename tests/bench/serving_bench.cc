@@ -33,7 +33,8 @@ constexpr NamedRow kRows[] = {
     {"large", LargeRow},      {"prefill", PrefillRow},
     {"lone", LoneCallerRow},  {"fill", BatchFillRow},
     {"first", FirstCallsRow}, {"torch", TorchRow},
-    {"start", StartRow},
+    {"start", StartRow},      {"session", SessionRow},
+    {"open", OpenSessionRow}, {"story", StoryRow},
 };
 
 struct BenchFlags {

@@ -5,6 +5,7 @@
     with AttentionClient("127.0.0.1:8001") as client:
         output = client.attend(q, k, v, causal=True).output
 
+Session keeps keys and values on the server between calls.
 scaled_dot_product_attention() is PyTorch's function on a server. attn_client.v1
 holds the messages of the schema, for what has no option.
 """
@@ -33,10 +34,13 @@ from .results import (
     Report,
     RowStatistics,
     ServerInfo,
+    SessionInfo,
     TemperaturePoint,
     Timings,
 )
 from .sdpa import default_client, scaled_dot_product_attention
+from .session import Session
+from .session_options import SessionOptions
 from .tensors import from_bfloat16, to_bfloat16
 
 __version__ = "0.1.0"
@@ -61,6 +65,9 @@ __all__ = [
     "ResourceExhaustedError",
     "RowStatistics",
     "ServerInfo",
+    "Session",
+    "SessionInfo",
+    "SessionOptions",
     "TemperaturePoint",
     "Timings",
     "UnauthenticatedError",

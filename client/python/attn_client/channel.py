@@ -17,6 +17,9 @@ from .wire import Buffer
 LARGEST_MESSAGE = 2**31 - 1
 # As the C++ client: servers allow pings every 10 s and more.
 _KEEPALIVE_MS = 30_000
+# A server that was just started again is found soon, as by the C++ client.
+_FIRST_RECONNECT_MS = 100
+_LAST_RECONNECT_MS = 5_000
 _SYSTEM_ROOTS = "system"
 
 
@@ -127,6 +130,8 @@ class Channel:
             ("grpc.max_send_message_length", LARGEST_MESSAGE),
             ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
             ("grpc.http2.max_pings_without_data", 0),
+            ("grpc.initial_reconnect_backoff_ms", _FIRST_RECONNECT_MS),
+            ("grpc.max_reconnect_backoff_ms", _LAST_RECONNECT_MS),
         ]
         token = _token(security)
         if token is not None:
@@ -163,8 +168,9 @@ class Channel:
             raise from_rpc_error(error, self.address) from None
         return response
 
-    def stream(self, method: str, requests: Any, timeout: float) -> Any:
-        """A stream both ways: an iterator of bytes, with gRPC's cancel()."""
+    def stream(self, method: str, requests: Any, timeout: float | None) -> Any:
+        """A stream both ways: an iterator of bytes, with gRPC's cancel(). Without
+        a timeout it has no end of its own."""
         stream = self._channel.stream_stream(method)
         with self._while_open():
             return stream(requests, timeout=timeout, metadata=self._metadata)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
 
 import grpc
 import numpy.typing as npt
-from google.protobuf.message import DecodeError
 
 from . import stream
+from .calls import Deadline, reading
 from .channel import Channel, Security, join
 from .decode import (
     SplitTensors,
@@ -35,7 +34,8 @@ from .requests import (
     set_region,
     set_tiles,
 )
-from .results import AttendResult, Gradients, Inspection, Plan, ServerInfo
+from .results import AttendResult, Gradients, Inspection, Plan, ServerInfo, SessionInfo
+from .session_calls import close_session, describe_session, list_sessions
 from .tensors import data_type
 from .v1 import attention_pb2
 from .wire import Buffer, WireError, delimited, first_int, size_of
@@ -53,26 +53,6 @@ _SERVICE = "/attention.v1.AttentionService/"
 # Of grpc.health.v1: HealthCheckResponse.ServingStatus.
 _HEALTH_METHOD = "/grpc.health.v1.Health/Check"
 _HEALTH_STATUS = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
-
-
-class _Deadline:
-    """The end of a call that may take several messages."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + checked_timeout(seconds)
-
-    def left(self) -> float:
-        """Seconds; a call whose time is up fails as one that is late."""
-        return max(self._end - time.monotonic(), 1e-6)
-
-
-def _read(read: Callable[[], T]) -> T:
-    """What `read` returns; INTERNAL if it meets bytes that are no message."""
-    try:
-        return read()
-    except (WireError, DecodeError) as error:
-        words = f"the answer is malformed: {error}"
-        raise AttnError(grpc.StatusCode.INTERNAL, words) from None
 
 
 class AttentionClient:
@@ -185,10 +165,10 @@ class AttentionClient:
                     self._channel, request, call, limit, deadline.left()
                 )
             )
-            return _read(lambda: attend_result_of(answer.response, answer.tensors))
+            return reading(lambda: attend_result_of(answer.response, answer.tensors))
         response = attention_pb2.AttendResponse()
         split = self._call("Attend", parts, response, call, deadline)
-        return _read(lambda: attend_result_of(response, split.single()))
+        return reading(lambda: attend_result_of(response, split.single()))
 
     def backward(
         self,
@@ -221,7 +201,7 @@ class AttentionClient:
         response = attention_pb2.AttendBackwardResponse()
         parts = message(request, call, extra)
         split = self._call_whole("AttendBackward", parts, response, call, deadline)
-        return _read(lambda: gradients_of(response, split.arrays, call.input_names))
+        return reading(lambda: gradients_of(response, split.arrays, call.input_names))
 
     def inspect(
         self,
@@ -263,7 +243,7 @@ class AttentionClient:
         response = attention_pb2.InspectResponse()
         parts = message(request, call, extra)
         split = self._call_whole("Inspect", parts, response, call, deadline)
-        return _read(lambda: inspection_of(response, split.single()))
+        return reading(lambda: inspection_of(response, split.single()))
 
     def plan(
         self,
@@ -306,14 +286,27 @@ class AttentionClient:
         request = join(delimited(1, [name]) if name else [])
         left = self._deadline(timeout).left()
         answer = self._channel.call(_HEALTH_METHOD, request, left)
-        status = _read(lambda: first_int(answer, 1))
+        status = reading(lambda: first_int(answer, 1))
         known = status < len(_HEALTH_STATUS)
         return _HEALTH_STATUS[status] if known else str(status)
 
-    def _deadline(self, timeout: float | None) -> _Deadline:
-        return _Deadline(self._timeout if timeout is None else timeout)
+    def sessions(self, *, timeout: float | None = None) -> tuple[SessionInfo, ...]:
+        """The caller's sessions on the server, by id; Session makes one."""
+        return list_sessions(self._channel, self._deadline(timeout))
 
-    def _limit_for(self, size: int, deadline: _Deadline) -> int:
+    def session(self, session_id: str, *, timeout: float | None = None) -> SessionInfo:
+        """Describes a session by its id. NotFoundError, its reason
+        "SESSION_NOT_HERE" or "SESSION_EXPIRED", if the server has it not."""
+        return describe_session(self._channel, session_id, self._deadline(timeout))
+
+    def close_session(self, session_id: str, *, timeout: float | None = None) -> bool:
+        """Has the server forget a session, and says whether it was there."""
+        return close_session(self._channel, session_id, self._deadline(timeout))
+
+    def _deadline(self, timeout: float | None) -> Deadline:
+        return Deadline(self._timeout if timeout is None else timeout)
+
+    def _limit_for(self, size: int, deadline: Deadline) -> int:
         """The server's limit for a message; asks for it where it may matter."""
         with self._lock:
             known = self._max_message_bytes
@@ -327,14 +320,14 @@ class AttentionClient:
     def _forgetting(self, call: Callable[[], T]) -> T:
         """Calls; after an error another server may answer, with other limits."""
         try:
-            return _read(call)
+            return reading(call)
         except AttnError:
             with self._lock:
                 self._max_message_bytes = None
             raise
 
     def _call_small(
-        self, method: str, request: Any, response: Any, deadline: _Deadline
+        self, method: str, request: Any, response: Any, deadline: Deadline
     ) -> None:
         sent = request.SerializeToString()
         data = self._channel.call(_SERVICE + method, sent, deadline.left())
@@ -342,7 +335,7 @@ class AttentionClient:
         def parse() -> None:
             response.ParseFromString(data)
 
-        _read(parse)
+        reading(parse)
 
     def _call(
         self,
@@ -350,7 +343,7 @@ class AttentionClient:
         parts: list[Buffer],
         response: Any,
         call: Call,
-        deadline: _Deadline,
+        deadline: Deadline,
     ) -> SplitTensors:
         """A unary call whose response is read into `response`."""
 
@@ -370,7 +363,7 @@ class AttentionClient:
         parts: list[Buffer],
         response: Any,
         call: Call,
-        deadline: _Deadline,
+        deadline: Deadline,
     ) -> SplitTensors:
         """The same of a method that has no stream beside it."""
         size = size_of(parts)

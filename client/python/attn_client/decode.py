@@ -20,6 +20,7 @@ from .results import (
     Report,
     RowStatistics,
     ServerInfo,
+    SessionInfo,
     TemperaturePoint,
     Timings,
 )
@@ -153,6 +154,15 @@ def server_info_of(message: Any) -> ServerInfo:
         dtypes=tuple(
             enum_word(attention_pb2.DataType, d, "DATA_TYPE_") for d in message.dtypes
         ),
+    )
+
+
+def session_info_of(message: Any) -> SessionInfo:
+    return from_message(
+        SessionInfo,
+        message,
+        lengths=tuple(message.lengths),
+        kv_dtype=enum_word(attention_pb2.DataType, message.kv_dtype, "DATA_TYPE_"),
     )
 
 

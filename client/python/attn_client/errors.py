@@ -11,6 +11,7 @@ from .v1 import attention_pb2
 from .wire import WireError, first_bytes, first_int
 
 _BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+_ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 _DETAILS_KEY = "grpc-status-details-bin"
 
@@ -36,6 +37,8 @@ class AttnError(Exception):
     message: the server's words, or this client's.
     field: which field of the request the error is about, or None.
     retry_after: after how many seconds a retry is worth while, or None.
+    reason: the server's name for what happened, of google.rpc.ErrorInfo, such as
+        "SESSION_EXPIRED"; "" if it gave none.
     """
 
     def __init__(
@@ -44,12 +47,14 @@ class AttnError(Exception):
         message: str,
         field: str | None = None,
         retry_after: float | None = None,
+        reason: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.field = field
         self.retry_after = retry_after
+        self.reason = reason
 
 
 class InvalidArgumentError(AttnError, ValueError):
@@ -73,7 +78,8 @@ class UnauthenticatedError(AttnError, PermissionError):
 
 
 class NotFoundError(AttnError, LookupError):
-    """A layer, or a service of the health protocol, that the server has not."""
+    """A layer, a session, or a service of the health protocol, that the server has
+    not."""
 
 
 class CancelledError(AttnError):
@@ -103,6 +109,7 @@ def from_status(status: attention_pb2.CallStatus) -> AttnError:
     code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)
     field: str | None = None
     retry_after: float | None = None
+    reason = ""
     for detail in status.details:
         if detail.type_url == _BAD_REQUEST:
             violation = first_bytes(detail.value, 1) or b""
@@ -111,7 +118,10 @@ def from_status(status: attention_pb2.CallStatus) -> AttnError:
         elif detail.type_url == _RETRY_INFO:
             delay = first_bytes(detail.value, 1) or b""
             retry_after = first_int(delay, 1) + first_int(delay, 2) * 1e-9
-    return _CLASSES.get(code, AttnError)(code, status.message, field, retry_after)
+        elif detail.type_url == _ERROR_INFO:
+            reason = (first_bytes(detail.value, 1) or b"").decode("utf-8", "replace")
+    kind = _CLASSES.get(code, AttnError)
+    return kind(code, status.message, field, retry_after, reason)
 
 
 def from_rpc_error(error: grpc.RpcError, address: str) -> AttnError:
@@ -132,12 +142,44 @@ def from_rpc_error(error: grpc.RpcError, address: str) -> AttnError:
     return _CLASSES.get(code, AttnError)(code, said or code.name)
 
 
+def with_more(error: AttnError, words: str) -> AttnError:
+    """The same error, which says more."""
+    return type(error)(
+        error.code,
+        f"{error.message}; {words}",
+        error.field,
+        error.retry_after,
+        error.reason,
+    )
+
+
+# Of servers that say no before they do anything.
+_REFUSALS = (
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.UNIMPLEMENTED,
+)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether it says that the server did nothing; after all others it may have
+    done what it was asked."""
+    if isinstance(error, ResourceExhaustedError):
+        return error.reason != ""  # gRPC's own, of an answer's size, has none.
+    return isinstance(error, AttnError) and error.code in _REFUSALS
+
+
+def precondition(message: str) -> AttnError:
+    """Of a call that what went before it does not allow."""
+    return AttnError(grpc.StatusCode.FAILED_PRECONDITION, message)
+
+
 def closed(address: str) -> AttnError:
     """Of a call by a client that was closed."""
-    return AttnError(
-        grpc.StatusCode.FAILED_PRECONDITION,
-        f"the client of {address} is closed: make another",
-    )
+    return precondition(f"the client of {address} is closed: make another")
 
 
 def _unavailable(said: str, address: str) -> str:

@@ -257,11 +257,11 @@ class _Builder:
             self.spec.dropout.seed = seed
 
 
-_LAYOUTS = {
+LAYOUTS = {
     "bhsd": attention_pb2.TENSOR_LAYOUT_BHSD,
     "bshd": attention_pb2.TENSOR_LAYOUT_BSHD,
 }
-_PRIORITIES = {"high": 1, "normal": 2, "low": 3}
+PRIORITIES = {"high": 1, "normal": 2, "low": 3}
 
 
 def build_call(
@@ -337,11 +337,11 @@ def naming(field_name: str, expected: str) -> Iterator[None]:
 def _request_fields(
     priority: str, request_id: str, sequences: Mapping[str, Sequence[int] | None]
 ) -> dict[str, Any]:
-    if priority not in _PRIORITIES:
+    if priority not in PRIORITIES:
         refuse("priority", repr(priority), '"high", "normal" or "low"')
     fields: dict[str, Any] = {
         "request_id": request_id,
-        "priority": _PRIORITIES[priority],
+        "priority": PRIORITIES[priority],
     }
     for name, values in sequences.items():
         if values is not None:
@@ -355,7 +355,7 @@ def _assemble(
     layout: str,
     fields: dict[str, Any],
 ) -> Call:
-    if layout not in _LAYOUTS:
+    if layout not in LAYOUTS:
         refuse("layout", repr(layout), '"bhsd" or "bshd"')
     q, k, v = (
         None if value is None else to_array(name, value)
@@ -366,7 +366,7 @@ def _assemble(
         if array is None:
             refuse(name, "None", "an array")
         # Ragged tensors and token rows have three axes, which have one order.
-        return to_wire(name, array, _LAYOUTS[layout] if array.ndim == 4 else 0)
+        return to_wire(name, array, LAYOUTS[layout] if array.ndim == 4 else 0)
 
     return Call(
         spec=builder.spec,

@@ -46,6 +46,12 @@ class Report:
     nonfinite_outputs: int
     request_id: str
     warnings: tuple[CallWarning, ...]
+    batch_calls: int
+    """Calls that the server started together with it, itself counted; 0: it was
+    computed as it came."""
+    ready_calls: int
+    """Calls that could have been started then: those, and others that there was
+    no room for."""
 
 
 @dataclass(frozen=True)
@@ -211,3 +217,35 @@ class ServerInfo:
     """Members of each stage, as the spec names them."""
     kernels: tuple[str, ...]
     dtypes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """A session on a server; Session makes one."""
+
+    session_id: str
+    epoch: int
+    next_step: int
+    """Number of the next step."""
+    lengths: tuple[int, ...]
+    """Tokens of each layer."""
+    q_heads: int
+    kv_heads: int
+    q_dim: int
+    k_dim: int
+    v_dim: int
+    kv_dtype: str
+    """How k and v are kept: "F32", "F16", "BF16" or "I8"."""
+    max_tokens: int
+    """0: as many as the server's bytes hold."""
+    idle_timeout_ms: int
+    bytes: int
+    """Of its blocks in memory, those that forks share too."""
+    own_bytes: int
+    """Of those that it has alone."""
+    idle_ms: int
+    age_ms: int
+    pipeline: str
+    """The stages of its calls in order."""
+    spilled_bytes: int
+    """Of its file on the server's disk; 0: it is in memory."""

@@ -21,6 +21,10 @@ export class ApiError extends Error {
         (detail) => detail.fieldViolations ?? []);
     /** The field at fault, or "". */
     this.field = String(violations[0]?.field ?? '');
+    const reasons = (body.details ?? []).flatMap(
+        (detail) => detail.reason ?? []);
+    /** Of google.rpc.ErrorInfo, as SESSION_EXPIRED, or "". */
+    this.reason = String(reasons[0] ?? '');
   }
 }
 
@@ -78,6 +82,19 @@ export class Api extends EventTarget {
   /** @param {string} name */
   deleteLayer(name) { return this.send('DELETE', `/v1/layers/${name}`); }
 
+  /** @param {object} request */
+  openSession(request) { return this.send('POST', '/v1/sessions', request); }
+  /** @param {object} request */
+  step(request) { return this.send('POST', '/v1/step', request); }
+  /** @param {object} request */
+  fork(request) { return this.send('POST', '/v1/fork', request); }
+  /** @param {object} request */
+  rollback(request) { return this.send('POST', '/v1/rollback', request); }
+  /** @param {string} id */
+  session(id) { return this.send('GET', `/v1/sessions/${id}`); }
+  /** @param {string} id */
+  closeSession(id) { return this.send('DELETE', `/v1/sessions/${id}`); }
+
   /** Used from the next call on; "" forgets it. @param {string} token */
   setToken(token) {
     if (token) sessionStorage.setItem(TOKEN_KEY, token);
@@ -119,8 +136,12 @@ export class Api extends EventTarget {
       return answer;
     }
     if (response.status === 401) this.dispatchEvent(new Event('token'));
-    if (response.status === 503) this.#lost('The server is not ready.');
-    throw new ApiError(response.status, answer);
+    const error = new ApiError(response.status, answer);
+    // A session that is busy is no server that is.
+    if (response.status === 503 && error.reason !== 'SESSION_BUSY') {
+      this.#lost('The server is not ready.');
+    }
+    throw error;
   }
 
   /** Asks whether the server is ready, now. */

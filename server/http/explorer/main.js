@@ -53,6 +53,8 @@ class Page {
     this.comparison = null;
     /** @type {import('./long_view.js').LongView | null} */
     this.long = null;
+    /** @type {import('./decode_view.js').DecodeView | null} */
+    this.decode = null;
     this.toolbar = new Toolbar(this.store, this.api, {
       result: () => this.result,
       maps: () => this.#maps(),
@@ -95,6 +97,7 @@ class Page {
       ...stageDefaults(), ...PRESETS[String(this.store.state.source)],
       head: this.store.state.head}));
     byId('numbers').addEventListener('toggle', () => this.#showNumbers());
+    byId('decode-part').addEventListener('toggle', () => this.#showDecode());
   }
 
   /** Controls as the state has them. */
@@ -135,6 +138,7 @@ class Page {
     this.computer.cancel();
     clearTimeout(this.telling);
     this.result = this.told = null;
+    await this.decode?.leave('The source changed, so the session was closed.');
     this.strip.show(null);
     byId('warnings').hidden = true;
     byId('long-progress').hidden = true;
@@ -195,6 +199,22 @@ class Page {
     }
     this.side.show(result, Number(this.store.state.row));
     await this.#compare();
+    await this.#showDecode();
+  }
+
+  /** The decode of what is shown, as long as its part is open. */
+  async #showDecode() {
+    const {open} = /** @type {HTMLDetailsElement} */ (byId('decode-part'));
+    if (!open) {
+      await this.decode?.leave();
+      return;
+    }
+    if (!this.result) return;
+    if (!this.decode) {
+      const {DecodeView} = await import('./decode_view.js');
+      this.decode ??= new DecodeView(this.api, byId('decode-body'));
+    }
+    await this.decode.update(this.result);
   }
 
   async #compare() {

@@ -32,6 +32,15 @@ BenchRow FirstCallsRow(const ServingSetting& setting);
 // PyTorch behind gRPC for Python, with the same callers.
 BenchRow TorchRow(const ServingSetting& setting);
 
+// A step of a session beside the kernel that it runs.
+BenchRow SessionRow(const ServingSetting& setting);
+
+// Tokens a second of a small model that decodes, by steps and without a server.
+BenchRow StoryRow(const ServingSetting& setting);
+
+// What a session costs before its first step.
+BenchRow OpenSessionRow(const ServingSetting& setting);
+
 // From the start of the process to SERVING.
 BenchRow StartRow(const ServingSetting& setting);
 

@@ -86,6 +86,8 @@ TEST_F(CompletionTest, BashCompletesACommand) {
   EXPECT_THAT(Bash({"at"}), ElementsAre("attend"));
   EXPECT_THAT(Bash({"layer", ""}), ElementsAre("delete", "get", "list", "put"));
   EXPECT_THAT(Bash({"--address", "layer", "layer", "p"}), ElementsAre("put"));
+  EXPECT_THAT(Bash({"session", ""}), ElementsAre("close", "fork", "get", "list",
+                                                 "open", "rollback", "step"));
 }
 
 // Taken from the help, so that a new command cannot be forgotten.
@@ -112,6 +114,8 @@ TEST_F(CompletionTest, BashCompletesOptionsAndTheirValues) {
   EXPECT_THAT(Bash({"attend", "--dtype", "="}),
               ElementsAre("bf16", "f16", "f32", "f64"));
   EXPECT_THAT(Bash({"attend", "--dtype=b"}), ElementsAre("--dtype=bf16"));
+  EXPECT_THAT(Bash({"session", "open", "--kv-dtype", "i"}),
+              ElementsAre("int8"));
   EXPECT_THAT(Bash({"attend", "--causal", "=", "t"}), ElementsAre("top_left"));
   EXPECT_THAT(Bash({"--color", "al"}), ElementsAre("always"));
   EXPECT_THAT(Bash({"completion", ""}), ElementsAre("bash", "zsh"));

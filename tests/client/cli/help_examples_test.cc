@@ -114,7 +114,13 @@ class HelpExamplesTest : public ::testing::Test {
   ProgramResult RunExample(const std::string& example) const {
     // What an example before it may have taken away or made.
     Shell("attn layer put bahdanau weights.safetensors");
-    return Shell(Adapted(example));
+    if (!absl::StartsWith(example, "attn session")) {
+      return Shell(Adapted(example));
+    }
+    const ProgramResult opened =
+        Shell("attn session open --q-heads 4 --q-dim 16 --quiet");
+    EXPECT_EQ(opened.exit_code, 0) << opened.err;
+    return Shell(absl::StrCat("export ATTN_SESSION=", opened.out, example));
   }
 
   ScratchFolder folder_;
@@ -186,6 +192,7 @@ TEST_F(HelpExamplesTest, EveryExampleOfEveryCommandWorks) {
   ASSERT_GT(commands.size(), 8U);
   commands.push_back({});
   commands.push_back({"layer"});
+  commands.push_back({"session"});
   for (const CommandPath& command : commands) {
     const std::vector<std::string> examples = ListedExamples(HelpOf(command));
     EXPECT_FALSE(examples.empty()) << absl::StrJoin(command, " ");
@@ -239,9 +246,10 @@ TEST_F(HelpExamplesTest, TheHelpSaysEveryExitCode) {
        {"\n  0  ", "\n  1  ", "\n  2  ", "\n  3  ", "\n  4  "}) {
     EXPECT_THAT(help, HasSubstr(code));
   }
-  EXPECT_THAT(ListedCommands(help),
-              IsSupersetOf({"attend", "backward", "inspect", "plan", "layer",
-                            "check", "info", "health", "load", "completion"}));
+  EXPECT_THAT(
+      ListedCommands(help),
+      IsSupersetOf({"attend", "backward", "inspect", "plan", "layer", "session",
+                    "check", "info", "health", "load", "completion"}));
 }
 
 }  // namespace

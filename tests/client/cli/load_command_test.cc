@@ -1,12 +1,16 @@
 // `attn load` as a user runs it, against a server in this process.
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "client/library/session_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -57,6 +61,22 @@ class LoadCommandTest : public ::testing::Test {
     arguments.insert(arguments.end(), {"--shape", "1,1,1,4,4,8", "--duration",
                                        "500ms", "--warmup", "100ms"});
     return arguments;
+  }
+
+  std::vector<v1::SessionInfo> SessionsOnServer() const {
+    const auto client =
+        SessionClient::Connect({.address = server_->grpc_addresses()[0]});
+    auto sessions = client->List();
+    EXPECT_TRUE(sessions.ok()) << sessions.status();
+    return sessions.ok() ? *sessions : std::vector<v1::SessionInfo>();
+  }
+  // Whether so many sessions have made steps after their first tokens.
+  bool Stepped(size_t sessions) const {
+    const std::vector<v1::SessionInfo> open = SessionsOnServer();
+    return open.size() == sessions &&
+           std::all_of(open.begin(), open.end(), [](const auto& session) {
+             return session.next_step() > 3;
+           });
   }
 
   static std::string Contents(const std::string& path) {
@@ -210,6 +230,68 @@ TEST_F(LoadCommandTest, WithoutATerminalThereIsNoProgressLine) {
   const ProgramResult result = Load(Short({"--closed", "1"}));
   ExpectTold(result);
   EXPECT_EQ(result.err.find_first_of("\r\x1b"), std::string::npos);
+}
+
+TEST_F(LoadCommandTest, SessionsAreCountedAndClosed) {
+  for (const bool stream : {false, true}) {
+    std::vector<std::string> arguments = {
+        "--closed",     "3",        "--sessions", "3",          "--shape",
+        "1,2,1,2,40,8", "--layers", "2",          "--kv-dtype", "bf16",
+        "--chunk",      "16",       "--shared",   "20",         "--duration",
+        "500ms",        "--warmup", "50ms",       "--causal"};
+    if (stream) arguments.emplace_back("--stream");
+    const ProgramResult result = Load(arguments, true);
+    ExpectTold(result);
+    const Json json = Json::parse(result.out);
+    const Json& sessions = json.at("sessions");
+    // Three forks of one.
+    EXPECT_EQ(sessions["opened"], 4);
+    EXPECT_EQ(sessions["forked"], 3);
+    EXPECT_EQ(sessions["closed"], 4);
+    EXPECT_EQ(sessions["lost"], 0);
+    EXPECT_EQ(sessions["tokens"], 2 * json["answered"].get<int64_t>());
+    int64_t steps = 0;
+    for (const Json& one : sessions.at("each")) {
+      steps += one.at("steps").get<int64_t>();
+      EXPECT_LE(one.at("median_us"), one.at("p99_us"));
+    }
+    EXPECT_EQ(steps, json["answered"]);
+    EXPECT_GE(sessions["greatest_spread"]["p99_over_median"], 1);
+    EXPECT_EQ(json["errors"], 0);
+    EXPECT_EQ(json["mismatches"], 0);
+    EXPECT_THAT(SessionsOnServer(), ::testing::IsEmpty());
+  }
+}
+
+TEST_F(LoadCommandTest, ASpreadBeyondTheMostIsExitCodeOne) {
+  // No two of so many steps take the same time.
+  const ProgramResult result =
+      Load({"--closed", "1", "--sessions", "1", "--shape", "1,2,1,1,8,8",
+            "--duration", "500ms", "--warmup", "0s", "--most-spread", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("the steps of session 0"));
+  EXPECT_THAT(result.out, HasSubstr("1 opened (0 forks), 1 closed"));
+}
+
+TEST_F(LoadCommandTest, AnInterruptEndsTheLoadAndClosesItsSessions) {
+  const ProgramResult result = RunProgram(
+      {ATTN_PROGRAM, "--address", server_->grpc_addresses()[0], "--json",
+       "load", "--closed", "2", "--sessions", "2", "--shape", "1,2,1,1,8,8",
+       "--duration", "1h", "--warmup", "0s"},
+      {}, [this](pid_t process) {
+        while (!Stepped(2)) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        }
+        kill(process, SIGINT);
+      });
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("interrupted"));
+  const Json json = Json::parse(result.out);
+  EXPECT_LT(json["duration_s"], 3600);
+  EXPECT_GT(json["answered"], 0);
+  EXPECT_EQ(json["answered"], json["requests"]);
+  EXPECT_EQ(json["sessions"]["closed"], 2);
+  EXPECT_THAT(SessionsOnServer(), ::testing::IsEmpty());
 }
 
 }  // namespace

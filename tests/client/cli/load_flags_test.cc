@@ -212,5 +212,50 @@ TEST(LoadPresenter, ProgressIsOneLine) {
               HasSubstr("waiting for 7 answers"));
 }
 
+TEST(LoadFlags, SessionsMakeTheCallAStepOfSessions) {
+  const LoadJob job =
+      Job({"--sessions", "8", "--shape", "1,4,2,1,64,16", "--closed", "8",
+           "--layers", "2", "--kv-dtype", "bf16", "--chunk", "16", "--shared",
+           "32", "--session-steps", "5", "--stream", "--most-spread", "3"});
+  const CallProfile& call = job.classes.at(0).call;
+  EXPECT_EQ(call.kind, CallKind::kSession);
+  EXPECT_EQ(call.sessions.sessions, 8);
+  EXPECT_EQ(call.sessions.layers, 2);
+  EXPECT_EQ(call.sessions.kv_dtype, DType::kBF16);
+  EXPECT_EQ(call.sessions.chunk, 16);
+  EXPECT_EQ(call.sessions.shared, 32);
+  EXPECT_EQ(call.sessions.steps, 5);
+  EXPECT_TRUE(call.sessions.stream);
+  EXPECT_EQ(job.plan.most_spread, 3);
+}
+
+TEST(LoadFlags, WhatIsOfSessionsNeedsThem) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--layers", "2"},     {"--kv-dtype", "bf16"},   {"--chunk", "4"},
+      {"--shared", "4"},     {"--session-steps", "4"}, {"--stream"},
+      {"--most-spread", "3"}};
+  for (std::vector<std::string> arguments : wrong) {
+    const std::string flag = arguments[0];
+    arguments.insert(arguments.end(), {"--closed", "1"});
+    EXPECT_THAT(std::string(ReadLoadFlags(Given(arguments)).status().message()),
+                StartsWith(flag + ":"));
+  }
+}
+
+TEST(LoadFlags, SessionsThatCannotBeAreRefusedByTheirFlag) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
+      {{"--shape", "2,4,2,1,64,16"}, "--shape:"},
+      {{"--dtype", "f64"}, "--dtype:"},
+      {{"--shape", "1,4,2,1,64,16", "--shared", "65"}, "--shared:"},
+      {{"--histogram-out", "a.json"}, "--histogram-out:"},
+      {{"--profile", "mix.json"}, "--sessions:"}};
+  for (const auto& [rest, begins] : wrong) {
+    std::vector<std::string> arguments = {"--closed", "1", "--sessions", "2"};
+    arguments.insert(arguments.end(), rest.begin(), rest.end());
+    EXPECT_THAT(std::string(ReadLoadFlags(Given(arguments)).status().message()),
+                StartsWith(begins));
+  }
+}
+
 }  // namespace
 }  // namespace attn

@@ -69,6 +69,7 @@ TEST_F(SecurityFlagsTest, EveryKindOfCommandTakesThem) {
            {"health"},
            {"info"},
            {"layer", "list"},
+           {"session", "list"},
            {"plan", "--shape", "1,2,2,4,4,8"},
            {"load", "--closed", "1", "--duration", "50ms", "--warmup", "0",
             "--verify-every", "0"}}) {

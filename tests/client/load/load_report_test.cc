@@ -184,5 +184,73 @@ TEST(LoadReport, ATesterThatIsLateItselfIsNoted) {
   EXPECT_THAT(report.Notes(), ElementsAre(HasSubstr("150 us late at p99")));
 }
 
+// A report whose one class has two sessions.
+LoadReport ReportWithSessions() {
+  LoadReport report = OneStepReport();
+  SessionTally tally(2);
+  tally.opened = 5;
+  tally.forked = 4;
+  tally.closed = 4;
+  tally.gone = 1;
+  tally.lost = 1;
+  tally.tokens = 600;
+  tally.open.Record(30'000);
+  tally.close.Record(20'000);
+  tally.steps[0].Record(1'000'000, 90);
+  tally.steps[0].Record(6'000'000, 10);
+  tally.waves.Add(2, 4);
+  tally.waves.Add(2, 4);
+  report.steps[0].sessions = {tally};
+  return report;
+}
+
+TEST(LoadReport, JsonTellsOfSessions) {
+  const Json json = LoadReportJson(ReportWithSessions());
+  const Json& sessions = json.at("sessions");
+  EXPECT_EQ(sessions["opened"], 5);
+  EXPECT_EQ(sessions["forked"], 4);
+  EXPECT_EQ(sessions["closed"], 4);
+  EXPECT_EQ(sessions["gone"], 1);
+  EXPECT_EQ(sessions["left_open"], 0);
+  EXPECT_EQ(sessions["lost"], 1);
+  // In the window's two seconds.
+  EXPECT_DOUBLE_EQ(sessions["tokens_per_s"], 300);
+  EXPECT_DOUBLE_EQ(sessions["open_us"]["p50"], 30);
+  EXPECT_DOUBLE_EQ(sessions["close_us"]["max"], 20);
+  EXPECT_NEAR(sessions["greatest_spread"]["p99_over_median"], 6, 0.2);
+  EXPECT_EQ(sessions["greatest_spread"]["session"], 0);
+  EXPECT_DOUBLE_EQ(sessions["waves"]["mean"], 2);
+  EXPECT_DOUBLE_EQ(sessions["waves"]["share_of_ready"], 0.5);
+  ASSERT_EQ(sessions["each"].size(), 2u);
+  EXPECT_EQ(sessions["each"][0]["steps"], 100);
+  EXPECT_TRUE(sessions["each"][1]["p99_us"].is_null());
+  EXPECT_EQ(json["errors_by_reason"]["KV_MEMORY"], 30);
+  EXPECT_FALSE(LoadReportJson(OneStepReport()).contains("sessions"));
+}
+
+TEST(LoadReport, TextTellsOfSessionsToo) {
+  const std::string text = LoadReportText(ReportWithSessions());
+  EXPECT_THAT(text, HasSubstr("5 opened (4 forks), 4 closed, 1 gone"));
+  EXPECT_THAT(text, HasSubstr("1 lost"));
+  EXPECT_THAT(text, HasSubstr("300.0/s"));
+  EXPECT_THAT(text, HasSubstr("50.0 % of those ready"));
+  EXPECT_THAT(text, HasSubstr("30    KV_MEMORY"));
+  LoadReport many = ReportWithSessions();
+  many.steps.push_back(many.steps[0]);
+  EXPECT_THAT(LoadReportText(many), HasSubstr("sessions: 5 opened, 1 lost"));
+  EXPECT_THAT(LoadReportText(OneStepReport()), Not(HasSubstr("sessions")));
+}
+
+TEST(LoadReport, LostSessionsAndAWideSpreadFailIt) {
+  LoadReport report = ReportWithSessions();
+  EXPECT_THAT(report.Failures(), ::testing::Contains(HasSubstr("were lost")));
+  report.steps[0].sessions[0]->lost = 0;
+  EXPECT_THAT(report.Failures(),
+              Not(::testing::Contains(HasSubstr("session"))));
+  report.most_spread = 3;
+  EXPECT_THAT(report.Failures(),
+              ::testing::Contains(HasSubstr("3 is allowed")));
+}
+
 }  // namespace
 }  // namespace attn

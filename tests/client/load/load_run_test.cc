@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <stop_token>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -326,6 +327,58 @@ TEST(LoadRun, CpuTimeIsThatOfTheWindow) {
   SimulatedServer server(timer, kMillisecond);
   EXPECT_NEAR(RunLoad(Open(100), server.Call(), timer).cpu_seconds, 2.5, 0.05);
   EXPECT_NEAR(RunLoad(Closed(1), server.Call(), timer).cpu_seconds, 2.5, 0.05);
+}
+
+TEST(LoadRun, AStopEndsTheWindowAndWhatWasSentIsAnswered) {
+  for (const LoadOptions& options : {Open(100), Closed(3)}) {
+    SimulatedTimer timer;
+    SimulatedServer server(timer, kMillisecond);
+    std::stop_source stop;
+    const int64_t stop_at = timer.Now() + 4 * kSecond;
+    timer.At(stop_at, [&stop] { stop.request_stop(); });
+    const LoadResult result =
+        RunLoad(options, server.Call(), timer, nullptr, stop.get_token());
+    // Of ten seconds after one of warm-up, three.
+    EXPECT_NEAR(result.window_seconds, 3, 0.02);
+    EXPECT_EQ(result.answered, result.offered);
+    EXPECT_LE(server.arrivals().back(), stop_at);
+    EXPECT_GT(server.arrivals().back(), stop_at - 20 * kMillisecond);
+    EXPECT_TRUE(result.KeptUp());
+  }
+}
+
+TEST(LoadRun, ARequestSaysWhenItWasMeantAndWhetherItCounts) {
+  SimulatedTimer timer;
+  SimulatedServer server(timer, kMillisecond);
+  const LoadCall serve = server.Call();
+  int64_t measured = 0;
+  const int64_t start = timer.Now();
+  const LoadResult result = RunLoad(
+      Open(100),
+      [&](const LoadRequest& request, const CallDone& done) {
+        EXPECT_LE(request.intended, timer.Now());
+        EXPECT_EQ(request.measured, request.intended >= start + kSecond);
+        measured += request.measured ? 1 : 0;
+        serve(request, done);
+      },
+      timer);
+  EXPECT_EQ(measured, result.sent);
+}
+
+TEST(LoadRun, ErrorsAreCountedByTheReasonThatTheyName) {
+  SimulatedTimer timer;
+  int64_t calls = 0;
+  const LoadResult result = RunLoad(
+      Open(10),
+      [&](const LoadRequest& request, const CallDone& done) {
+        CallOutcome outcome{.code = absl::StatusCode::kNotFound};
+        if (request.measured && calls++ % 2 == 0) outcome.reason = "GONE";
+        done(outcome);
+      },
+      timer);
+  EXPECT_EQ(result.errors.at(absl::StatusCode::kNotFound), 100);
+  EXPECT_EQ(result.errors_by_reason.at("GONE"), 50);
+  EXPECT_EQ(result.errors_by_reason.size(), 1U);
 }
 
 }  // namespace

@@ -63,6 +63,35 @@ TEST(MixProfile, EveryFieldIsRead) {
   EXPECT_NE(classes[1].call.seed, classes[2].call.seed);
 }
 
+TEST(MixProfile, AClassOfSessionsHasFieldsOfItsOwn) {
+  const auto classes = Parse(R"([
+    {"name": "a", "kind": "session", "shape": [1, 8, 2, 1, 512, 64],
+     "sessions": 64, "layers": 3, "kv_dtype": "int8", "chunk": 128,
+     "shared": 256, "session_steps": 40, "stream": true, "causal": true},
+    {"name": "b", "kind": "session", "shape": [1, 8, 2, 1, 512, 64]}])")
+                           .value();
+  const SessionProfile& a = classes.at(0).call.sessions;
+  EXPECT_EQ(classes[0].call.kind, CallKind::kSession);
+  EXPECT_EQ(a.sessions, 64);
+  EXPECT_EQ(a.layers, 3);
+  EXPECT_EQ(a.kv_dtype, DType::kI8);
+  EXPECT_EQ(a.chunk, 128);
+  EXPECT_EQ(a.shared, 256);
+  EXPECT_EQ(a.steps, 40);
+  EXPECT_TRUE(a.stream);
+  EXPECT_EQ(classes[0].call.ToString(),
+            "64 sessions of 1,8,2,1,512,64 F32 causal, 3 layers, kept as I8, "
+            "256 tokens shared, 40 steps each, streamed");
+  const SessionProfile& b = classes.at(1).call.sessions;
+  EXPECT_EQ(b.sessions, 1);
+  EXPECT_EQ(b.layers, 1);
+  EXPECT_EQ(b.kv_dtype, DType::kF32);
+  EXPECT_EQ(b.shared, 0);
+  EXPECT_EQ(b.steps, 0);
+  EXPECT_FALSE(b.stream);
+  EXPECT_EQ(classes[1].call.ToString(), "1 session of 1,8,2,1,512,64 F32");
+}
+
 struct BadProfile {
   const char* text;
   // What the error must name.
@@ -121,6 +150,25 @@ INSTANTIATE_TEST_SUITE_P(
         BadProfile{WITH(R"("spec":{"softcup":1})"), "[0].spec"},
         BadProfile{WITH(R"("views":["weights"])"), "[0].views"},
         BadProfile{WITH(R"("tile":[1,1])"), "[0].tile"},
+        BadProfile{WITH(R"("sessions":2)"), "[0].sessions"},
+        BadProfile{WITH(R"("kind":"inspect","stream":true)"), "[0].stream"},
+        BadProfile{WITH(R"("kind":"session","views":["weights"])"),
+                   "[0].views"},
+        BadProfile{WITH(R"("kind":"session","sessions":0)"), "[0].sessions"},
+        BadProfile{WITH(R"("kind":"session","sessions":10001)"),
+                   "[0].sessions"},
+        BadProfile{WITH(R"("kind":"session","layers":1025)"), "[0].layers"},
+        BadProfile{WITH(R"("kind":"session","kv_dtype":"f64")"),
+                   "[0].kv_dtype"},
+        BadProfile{WITH(R"("kind":"session","kv_dtype":8)"), "[0].kv_dtype"},
+        BadProfile{WITH(R"("kind":"session","chunk":0)"), "[0].chunk"},
+        BadProfile{WITH(R"("kind":"session","shared":2)"), "[0].shared"},
+        BadProfile{WITH(R"("kind":"session","session_steps":-1)"),
+                   "[0].session_steps"},
+        BadProfile{WITH(R"("kind":"session","stream":"yes")"), "[0].stream"},
+        BadProfile{WITH(R"("kind":"session","dtype":"f64")"), "[0].dtype"},
+        BadProfile{R"([{"name":"a","kind":"session","shape":[2,1,1,1,1,1]}])",
+                   "[0].shape"},
         BadProfile{WITH(R"("kind":"inspect","views":[])"), "[0].views"},
         BadProfile{WITH(R"("kind":"inspect","views":["w"])"), "[0].views"},
         BadProfile{WITH(R"("kind":"inspect","views":["gradient_weight"])"),
@@ -139,14 +187,15 @@ TEST(MixProfile, MoreClassesThanAllowedAreRefused) {
 }
 
 TEST(MixProfile, TheReadyProfilesCanBeRead) {
-  for (const char* name : {"mixed.json", "serving.json", "tenants.json"}) {
+  for (const char* name :
+       {"mixed.json", "serving.json", "tenants.json", "sessions.json"}) {
     const std::string path =
         std::string(ATTN_SOURCE_DIR "/client/load/profiles/") + name;
     const auto text = ReadFile(path, 1 << 20);
     ASSERT_TRUE(text.ok()) << text.status();
     const auto classes = ParseMixProfile(*text, path, 1);
     ASSERT_TRUE(classes.ok()) << classes.status();
-    EXPECT_GT(classes->size(), 1u);
+    EXPECT_FALSE(classes->empty());
   }
 }
 

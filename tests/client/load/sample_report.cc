@@ -24,6 +24,7 @@ LoadReport OneStepReport() {
   result.answered_in_time = 150;
   result.errors[absl::StatusCode::kResourceExhausted] = 39;
   result.first_errors[absl::StatusCode::kResourceExhausted] = "full";
+  result.errors_by_reason["KV_MEMORY"] = 30;
   for (int64_t i = 1; i <= 200; ++i) {
     result.latency.Record(i * 1000);
     result.service.Record(500);

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from attn_client import AttentionClient
+from session_proxy import Proxy
 
 # Under the sanitizers a server takes its time.
 START_SECONDS = 120
@@ -38,6 +39,7 @@ class Server:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+        self._killed = False
         self.address = self._await_address()
 
     def log(self) -> str:
@@ -55,8 +57,16 @@ class Server:
         self.stop()
         pytest.fail(f"attn-server does not serve: {self.log()}")
 
+    def kill(self) -> None:
+        """Ends it with no time to say anything."""
+        self._killed = True
+        self._process.kill()
+        self._process.wait()
+
     def stop(self) -> int:
-        """Its exit code."""
+        """Its exit code; 0 if it was killed before."""
+        if self._killed:
+            return 0
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -89,6 +99,21 @@ def server(start_server: Any) -> Server:
 def client(server: Server) -> Iterator[AttentionClient]:
     with AttentionClient(server.address) as one:
         yield one
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Any]:
+    """proxy(address): a server of sessions that has another do the work, and fails
+    where it is told to; of `server` if none is named."""
+    proxies: list[Proxy] = []
+
+    def start(address: str = server.address) -> Proxy:
+        proxies.append(Proxy(address))
+        return proxies[-1]
+
+    yield start
+    for one in proxies:
+        one.stop()
 
 
 @pytest.fixture

@@ -15,7 +15,9 @@ import pytest
 import attn_client
 from attn_client import results
 from attn_client.options import CallOptions, build_call
+from attn_client.session_options import SessionOptions
 from attn_client.v1 import attention_pb2 as pb
+from attn_client.v1 import session_pb2
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3] / "client" / "python"
 
@@ -37,6 +39,7 @@ def test_every_option_is_documented_and_typed():
         (results.Plan, pb.PlanResponse),
         (results.ServerInfo, pb.GetServerInfoResponse),
         (results.Limits, pb.Limits),
+        (results.SessionInfo, session_pb2.SessionInfo),
     ],
 )
 def test_results_have_every_field_of_the_schema(kind, message):
@@ -48,9 +51,20 @@ def test_results_have_every_field_of_the_schema(kind, message):
 def test_all_that_is_public_has_a_docstring():
     for name in attn_client.__all__:
         assert inspect.getdoc(getattr(attn_client, name)), name
-    for name, member in inspect.getmembers(attn_client.AttentionClient):
-        if not name.startswith("_"):
-            assert inspect.getdoc(member), name
+    for kind in (attn_client.AttentionClient, attn_client.Session):
+        for name, member in inspect.getmembers(kind):
+            if not name.startswith("_"):
+                assert inspect.getdoc(member), name
+
+
+def test_options_of_sessions_are_those_of_calls_and_of_clients():
+    calls = CallOptions.__annotations__
+    clients = inspect.signature(attn_client.AttentionClient).parameters
+    for name, kind in SessionOptions.__annotations__.items():
+        if name in calls:
+            assert kind.__forward_arg__ == calls[name].__forward_arg__, name
+        else:
+            assert kind.__forward_arg__ == clients[name].annotation, name
 
 
 def test_the_package_is_typed():

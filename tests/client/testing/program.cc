@@ -31,7 +31,8 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 
 // Output goes to files: a pipe could fill up while the other is read.
 ProgramResult RunProgram(const std::vector<std::string>& argv,
-                         const std::vector<std::string>& environment) {
+                         const std::vector<std::string>& environment,
+                         const std::function<void(pid_t)>& meanwhile) {
   const ScratchFolder folder;
   const std::string out = folder.File("out");
   const std::string err = folder.File("err");
@@ -52,6 +53,7 @@ ProgramResult RunProgram(const std::vector<std::string>& argv,
       posix_spawn(&pid, argv[0].c_str(), &actions, nullptr,
                   Pointers(arguments).data(), Pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
+  if (error == 0 && meanwhile) meanwhile(pid);
   ProgramResult result;
   int status = 0;
   if (error != 0 || waitpid(pid, &status, 0) != pid) return result;

@@ -2,6 +2,8 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/core/field_error.h"
 #include "engine/transforms/transform.h"
@@ -67,6 +69,58 @@ TEST_F(RotaryStage, ATableByPositionReachesEveryRow) {
   EXPECT_EQ(FieldOfError(rotary), "");
   rotary.key_offset = 1;
   EXPECT_EQ(FieldOfError(rotary), std::string(kField) + ".cos.input");
+}
+
+// A position that is data was looked for in cos alone, and read beyond sin.
+TEST_F(RotaryStage, TablesOfCosAndSinHaveTheSameExtents) {
+  const uint32_t short_sin =
+      call_.AddInput(DType::kF32, Shape{4, 2}, std::vector<float>(8, 1.0F));
+  const uint32_t positions =
+      call_.AddInput(DType::kI64, Shape{3}, std::vector<int64_t>{4, 0, 1});
+  RotaryTransform rotary = WithTable(0, short_sin);
+  rotary.target = TransformTarget::kQuery;
+  EXPECT_EQ(FieldOfError(rotary), std::string(kField) + ".sin.input");
+  rotary.query_positions = positions;
+  EXPECT_EQ(FieldOfError(rotary), std::string(kField) + ".sin.input");
+  rotary.sin = 1;
+  EXPECT_EQ(FieldOfError(rotary), "");
+}
+
+// What is remembered of one head's rows must not be taken for other rows.
+TEST_F(RotaryStage, KeysHeadByHeadHaveTheBitsOfEachHeadAlone) {
+  const uint32_t angles = call_.AddInput(DType::kF32, Shape{300, 2}, [] {
+    std::vector<float> values;
+    for (int i = 0; i < 600; ++i) {
+      values.push_back(0.01F * static_cast<float>(i % 97));
+    }
+    return values;
+  }());
+  RotaryTransform plain;
+  plain.key_offset = 3;
+  plain.layout = RotaryLayout::kHalfSplit;
+  plain.position_scale = 1.5;
+  for (const RotaryTransform& rotary : {plain, WithTable(angles, angles)}) {
+    const TransformSpec spec = rotary;
+    const auto stage =
+        TransformTable()[spec.index()].make(spec, call_.problem());
+    const KeyTransform over_heads = stage->OverHeads();
+    // Also beyond what it remembers, and back.
+    const std::vector<std::pair<int64_t, int64_t>> spans = {
+        {0, 3}, {0, 130}, {64, 2}, {100, 150}, {0, 1}};
+    for (const auto& [begin, count] : spans) {
+      for (int64_t head = 0; head < 3; ++head) {
+        const RowSpan span{0, head, begin, count};
+        std::vector<float> want;
+        for (int64_t i = 0; i < 4 * count; ++i) {
+          want.push_back(1 / static_cast<float>(i + head + 1));
+        }
+        std::vector<float> got = want;
+        stage->Apply(call_.view(), Side::kKey, span, want.data());
+        over_heads(call_.view(), span, got.data());
+        EXPECT_EQ(got, want) << begin << " and " << count << " rows";
+      }
+    }
+  }
 }
 
 TEST_F(RotaryStage, ATableByRowIsOfTheLengthOfEverySideThatTurns) {

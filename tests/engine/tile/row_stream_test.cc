@@ -78,7 +78,7 @@ ATTN_ON_EVERY_TARGET(RowStreamTest);
 
 TEST_P(RowStreamTest, DotsAreSumsOfProducts) {
   ForEachCase([](const Stored& stored, int64_t few) {
-    const auto [data, dtype, step, rows, width] = stored.stream;
+    const auto [data, dtype, step, rows, width, next] = stored.stream;
     const int64_t stride = WholeFloats(width);
     std::vector<float> q(static_cast<size_t>(few * stride), 0.0F);
     for (int64_t r = 0; r < few; ++r) {
@@ -139,7 +139,7 @@ TEST_P(RowStreamTest, DotsOfPairsAreSumsOfProducts) {
 
 TEST_P(RowStreamTest, WeightedRowsAreAddedUp) {
   ForEachCase([](const Stored& stored, int64_t few) {
-    const auto [data, dtype, step, rows, width] = stored.stream;
+    const auto [data, dtype, step, rows, width, next] = stored.stream;
     const int64_t weights_stride = WholeRows(rows);
     std::vector<float> weights(static_cast<size_t>(few * weights_stride), 0.0F);
     for (int64_t r = 0; r < few; ++r) {

@@ -13,7 +13,7 @@ function load(file) {
 
 // Every method of a service as a function that gives a promise.
 export function connect(address, { token, service = "AttentionService" } = {}) {
-  const file = service === "LayerService" ? "layer" : "attention";
+  const file = service.replace("Service", "").toLowerCase();
   const Service = load(`attention/v1/${file}.proto`)[service];
   const client = new Service(address, grpc.credentials.createInsecure(), {
     "grpc.max_receive_message_length": -1,

@@ -126,6 +126,13 @@ TEST(Batching, CallsThatHadToWaitStartAsOneBatch) {
   for (const auto& call : waiting) EXPECT_TRUE(call->Wait().ok());
   EXPECT_EQ(server.MetricValue("attn_batch_requests_count"), 2);
   EXPECT_EQ(server.MetricValue("attn_batch_requests_sum"), 1 + kCalls);
+  EXPECT_EQ(server.MetricValue("attn_batch_ready_requests_total"), 1 + kCalls);
+  for (const auto& call : waiting) {
+    wire::AttendResponse response;
+    ASSERT_TRUE(call->Parse(response));
+    EXPECT_EQ(response.report().batch_calls(), kCalls);
+    EXPECT_EQ(response.report().ready_calls(), kCalls);
+  }
 }
 
 TEST(Batching, WithADelayACallWaitsForCompany) {

@@ -153,6 +153,29 @@ TEST_F(HttpSecurityTest, AQuotaOfBytesHoldsOverHttp) {
   EXPECT_EQ(client.Call(As("builder", SmallCall())).status, 200);
 }
 
+// Two tenants, two tables: not even that it is there is told.
+TEST_F(HttpSecurityTest, ASessionIsThereForNobodyElse) {
+  server_.UseTokens(options_, kTwoTokens);
+  server_.Start(options_);
+  HttpClient client(Port());
+  const HttpCall open = JsonCall("/v1/sessions", R"({"qHeads":1,"qDim":4})");
+  EXPECT_EQ(client.Call(open).status, 401);
+  const HttpReply opened = client.Call(As("builder", open));
+  ASSERT_EQ(opened.status, 200) << opened.body;
+  const std::string id = nlohmann::json::parse(opened.body)["sessionId"];
+  const HttpCall get = {.target = "/v1/sessions/" + id};
+  EXPECT_EQ(client.Call(get).status, 401);
+  EXPECT_EQ(client.Call(As("builder", get)).status, 200);
+  const HttpReply others = client.Call(As("wonderland", get));
+  EXPECT_EQ(others.status, 404);
+  EXPECT_THAT(others.body, HasSubstr("SESSION_NOT_HERE"));
+  const HttpCall close = {.method = "DELETE", .target = get.target};
+  EXPECT_THAT(client.Call(As("wonderland", close)).body,
+              Not(HasSubstr("true")));
+  EXPECT_THAT(client.Call(As("builder", close)).body, HasSubstr("true"));
+  EXPECT_EQ(client.Call(As("builder", get)).status, 404);
+}
+
 TEST_F(HttpSecurityTest, WithoutACertificateOnlyTheProbesAnswer) {
   server_.UseTls(options_, /*mutual=*/true);
   server_.Start(options_);

@@ -12,6 +12,7 @@
 #include "proto/codec/attend_stream_codec.h"
 #include "proto/codec/backward_codec.h"
 #include "proto/codec/error_details.h"
+#include "proto/codec/session_codec.h"
 #include "tests/proto/codec/piece_stream.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -80,6 +81,29 @@ void TryResponse(const std::string& bytes) {
   }
 }
 
+void TouchStep(const absl::StatusOr<StepCall>& call) {
+  if (!call.ok()) return;
+  for (const StepTensors& layer : call->layers) {
+    Touch(layer.q);
+    Touch(layer.k);
+    Touch(layer.v);
+  }
+}
+
+void TrySteps(const std::string& bytes) {
+  const auto size = static_cast<int64_t>(bytes.size());
+  PieceStream step(bytes, kPieceSize);
+  TouchStep(DecodeStepRequest(step, size, kMaxPayload));
+  PieceStream streamed(bytes, kPieceSize);
+  TouchStep(DecodeStepStreamRequest(streamed, size, kMaxPayload));
+  PieceStream answer(bytes, kPieceSize);
+  const auto result = DecodeStepResponse(answer, size);
+  if (!result.ok()) return;
+  for (const ResponseTensor& tensor : result->tensors) {
+    Touch(TensorView::Dense(tensor.data.data(), tensor.dtype, tensor.shape));
+  }
+}
+
 // Whatever a message of a stream says of itself lies in it, and a header's
 // memory is whole once it was agreed to.
 void TryStreamMessage(const std::string& bytes,
@@ -120,6 +144,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   attn::TryResponse(bytes);
   attn::TryBackwardRequest(bytes);
   attn::TryBackwardResponse(bytes);
+  attn::TrySteps(bytes);
   attn::TryStreamMessage(bytes, attn::v1::AttendStreamRequest::descriptor());
   attn::TryStreamMessage(bytes, attn::v1::AttendStreamResponse::descriptor());
   attn::DecodeCallStatus({bytes.data(), bytes.size()}).IgnoreError();

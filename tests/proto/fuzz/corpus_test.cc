@@ -21,14 +21,12 @@ TEST_P(FuzzCorpus, Replays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, FuzzCorpus,
-                         testing::Values("attend_minimal", "attend_full",
-                                         "response", "backward",
-                                         "backward_response", "stream_header",
-                                         "stream_chunk", "stream_status"),
-                         [](const auto& file) {
-                           return std::string(file.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Golden, FuzzCorpus,
+    testing::Values("attend_minimal", "attend_full", "response", "backward",
+                    "backward_response", "stream_header", "stream_chunk",
+                    "stream_status", "step", "step_stream", "step_response"),
+    [](const auto& file) { return std::string(file.param); });
 
 }  // namespace
 }  // namespace attn

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "proto/codec/attend_stream_codec.h"
 #include "proto/codec/backward_codec.h"
+#include "proto/codec/session_codec.h"
 #include "tests/proto/codec/codec_fixture.h"
 #include "tests/proto/golden/golden_files.h"
 
@@ -49,6 +50,9 @@ TEST(Golden, TheTextSaysWhatTheBytesAre) {
   ExpectTextMeansHex<v1::AttendStreamRequest>("stream_header");
   ExpectTextMeansHex<v1::AttendStreamRequest>("stream_chunk");
   ExpectTextMeansHex<v1::AttendStreamResponse>("stream_status");
+  ExpectTextMeansHex<v1::StepRequest>("step");
+  ExpectTextMeansHex<v1::StepStreamRequest>("step_stream");
+  ExpectTextMeansHex<v1::StepResponse>("step_response");
 }
 
 StreamMessage ReadStream(const std::string& bytes,
@@ -219,6 +223,70 @@ TEST(Golden, TheBackwardResponseMeansTheSame) {
   EXPECT_EQ(result->tensors.size(), 5U);
   EXPECT_EQ(
       Join(EncodeBackwardResponse(result->header, std::move(result->tensors))),
+      bytes);
+}
+
+StepMessage ToStepMessage(const StepCall& call) {
+  StepMessage message;
+  message.session_id = call.session_id;
+  message.epoch = call.epoch;
+  message.step = call.step;
+  message.position = call.position;
+  message.layers = call.layers;
+  message.request_id = call.request_id;
+  message.priority = call.priority;
+  return message;
+}
+
+TEST(Golden, TheStepMeansTheSame) {
+  std::string bytes = ReadGoldenHex("step.hex");
+  PieceStream stream(bytes, 3);
+  const auto call =
+      DecodeStepRequest(stream, static_cast<int64_t>(bytes.size()), kRoomy);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->session_id, "00112233445566778899aabbccddeeff");
+  EXPECT_EQ(call->epoch, 3);
+  EXPECT_EQ(call->step, 41);
+  EXPECT_EQ(call->position, 4096);
+  EXPECT_EQ(call->layers[0].layer, 2);
+  EXPECT_EQ(call->layers[1].layer, 0);
+  EXPECT_TRUE(call->layers[0].bshd);
+  EXPECT_FALSE(call->layers[1].bshd);
+  EXPECT_EQ(DimsOf(call->layers[0].q.shape),
+            (std::vector<int64_t>{1, 1, 2, 1}));
+  EXPECT_THAT(ValuesOf<float>(call->layers[0].q), ElementsAre(1, 2));
+  EXPECT_THAT(ValuesOf<float>(call->layers[1].q), ElementsAre(3, 4));
+  // 3, 4 in bfloat16 and in binary16.
+  EXPECT_THAT(ValuesOf<uint16_t>(call->layers[1].k),
+              ElementsAre(0x4040, 0x4080));
+  EXPECT_THAT(ValuesOf<uint16_t>(call->layers[1].v),
+              ElementsAre(0x4200, 0x4400));
+  EXPECT_EQ(Join(EncodeStepRequest(ToStepMessage(*call))), bytes);
+}
+
+TEST(Golden, TheStreamedStepMeansTheSame) {
+  const std::string bytes = ReadGoldenHex("step_stream.hex");
+  PieceStream stream(bytes, 3);
+  const auto call = DecodeStepStreamRequest(
+      stream, static_cast<int64_t>(bytes.size()), kRoomy);
+  ASSERT_TRUE(call.ok()) << call.status();
+  EXPECT_EQ(call->step, 0);
+  EXPECT_EQ(call->layers[0].layer, 0);
+  EXPECT_THAT(ValuesOf<float>(call->layers[0].v), ElementsAre(3));
+  EXPECT_EQ(Join(EncodeStepStreamRequest(ToStepMessage(*call))), bytes);
+}
+
+TEST(Golden, TheAnswerToAStepMeansTheSame) {
+  const std::string bytes = ReadGoldenHex("step_response.hex");
+  PieceStream stream(bytes, 3);
+  auto result = DecodeStepResponse(stream, static_cast<int64_t>(bytes.size()));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->header.length(), 4097);
+  ASSERT_EQ(result->tensors.size(), 2U);
+  EXPECT_TRUE(result->tensors[0].bshd);
+  EXPECT_EQ(result->tensors[1].dtype, DType::kF16);
+  EXPECT_EQ(
+      Join(EncodeStepResponse(result->header, std::move(result->tensors))),
       bytes);
 }
 

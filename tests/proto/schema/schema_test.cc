@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "attention/v1/session.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "inference/open_inference.pb.h"
@@ -83,6 +84,7 @@ std::set<std::string> Schema() {
   std::set<std::string> lines;
   AddFile(*v1::Tensor::descriptor()->file(), lines);
   AddFile(*v1::PutLayerRequest::descriptor()->file(), lines);
+  AddFile(*v1::OpenSessionRequest::descriptor()->file(), lines);
   AddFile(*inference::ModelInferRequest::descriptor()->file(), lines);
   return lines;
 }

@@ -65,6 +65,12 @@ TEST(Options, WhatDoesNotFitOfTheTransportIsNamed) {
        [](auto& o) { o.max_concurrent_streams = 0; }},
       {"--max-concurrent-streams",
        [](auto& o) { o.max_concurrent_streams = int64_t{1} << 31; }},
+      {"--session-spill-after",
+       [](auto& o) { o.session_spill_after = -absl::Seconds(1); }},
+      {"--max-sessions", [](auto& o) { o.max_sessions = -1; }},
+      {"--session-evict-after",
+       [](auto& o) { o.session_evict_after = -absl::Seconds(1); }},
+      {"--max-spill-bytes", [](auto& o) { o.max_spill_bytes = -1; }},
       {"--idle-trim-delay",
        [](auto& o) { o.idle_trim_delay = -absl::Seconds(1); }},
   });

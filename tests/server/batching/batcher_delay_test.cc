@@ -20,8 +20,8 @@ TEST(BatcherDelayTest, ARequestWaitsForCompanyUpToTheBudget) {
   Batcher batcher({.max_batch_tokens = 160,
                    .max_queue_delay = absl::Hours(1),
                    .on_batch =
-                       [&batches](int64_t requests, int64_t tokens) {
-                         batches.emplace_back(requests, tokens);
+                       [&batches](const BatchCount& batch) {
+                         batches.emplace_back(batch.requests, batch.tokens);
                        }},
                   clock);
   std::vector<std::shared_ptr<FakeItem>> items;

@@ -23,8 +23,9 @@ class BatcherTest : public ::testing::Test {
                   .max_batch_tokens = 1600,
                   .parallelism = 2,
                   .on_batch =
-                      [this](int64_t requests, int64_t tokens) {
-                        batches_.emplace_back(requests, tokens);
+                      [this](const BatchCount& batch) {
+                        batches_.emplace_back(batch.requests, batch.tokens);
+                        ready_.push_back(batch.ready);
                       }},
                  clock_) {}
 
@@ -36,6 +37,8 @@ class BatcherTest : public ::testing::Test {
 
   FakeClock clock_;
   Batches batches_;
+  // Of each batch.
+  std::vector<int64_t> ready_;
   Batcher batcher_;
 };
 
@@ -94,6 +97,8 @@ TEST_F(BatcherTest, WhatWaitsStartsTogetherUpToTheBudget) {
   EXPECT_EQ(b->starts(), 1);
   EXPECT_EQ(c->starts(), 0);
   EXPECT_EQ(batches_.back(), std::make_pair(int64_t{2}, int64_t{1100}));
+  // `c` could have been started too, but for the room.
+  EXPECT_EQ(ready_, std::vector<int64_t>({1, 3}));
 }
 
 // While a request runs on each worker, nothing is gained by starting more.
@@ -111,10 +116,13 @@ TEST_F(BatcherTest, SmallRequestsThatHadToWaitGoTogether) {
 TEST(BatcherGroupTest, WhatHadToWaitIsStartedAsOne) {
   FakeClock clock;
   std::vector<BatchItems> groups;
-  Batcher batcher(
-      {.start_together =
-           [&groups](BatchItems items) { groups.push_back(std::move(items)); }},
-      clock);
+  Batcher batcher({.start_together =
+                       [&groups](BatchItems items, const BatchCount& batch) {
+                         EXPECT_EQ(batch.requests,
+                                   static_cast<int64_t>(items.size()));
+                         groups.push_back(std::move(items));
+                       }},
+                  clock);
   std::vector<std::shared_ptr<FakeItem>> items;
   for (int i = 0; i < 4; ++i) {
     items.push_back(std::make_shared<FakeItem>(10));

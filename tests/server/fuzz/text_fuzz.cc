@@ -1,5 +1,5 @@
-// Texts from anybody, and a file that an administrator may have spoilt: the
-// parsers must take them or refuse them.
+// Texts from anybody, and files that an administrator or a disk may have
+// spoilt: the parsers must take them or refuse them.
 //
 // Built and run as tests/proto/fuzz/attend_fuzz.cc is.
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "server/rpc/caller.h"
 #include "server/security/token_file.h"
+#include "server/sessions/session_record.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -43,6 +44,12 @@ void TryTokenFile(absl::string_view text) {
           tokens->tokens() <= lines);
 }
 
+// What is taken is what would be written.
+void TrySessionRecord(absl::string_view text) {
+  const auto record = DecodeSessionRecord(text);
+  Require(!record.ok() || EncodeSessionRecord(*record) == text);
+}
+
 }  // namespace
 }  // namespace attn
 
@@ -50,5 +57,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
   attn::TryTraceParent(text);
   attn::TryTokenFile(text);
+  attn::TrySessionRecord(text);
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "attention/v1/attention.pb.h"
 #include "attention/v1/layer.pb.h"
+#include "attention/v1/session.pb.h"
 #include "engine/core/field_error.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
@@ -28,7 +29,8 @@ std::vector<const pb::MethodDescriptor*> UnaryRpcs() {
   std::vector<const pb::MethodDescriptor*> rpcs;
   for (const pb::FileDescriptor* file :
        {schema::AttendRequest::descriptor()->file(),
-        schema::PutLayerRequest::descriptor()->file()}) {
+        schema::PutLayerRequest::descriptor()->file(),
+        schema::StepRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         const pb::MethodDescriptor* rpc = file->service(s)->method(m);
@@ -49,8 +51,8 @@ TEST(GatewayRoutesTest, EachUnaryRpcOfTheSchemaHasOneRoute) {
   std::map<std::string, int> routes;
   for (const GatewayRoute& route : GatewayRoutes()) ++routes[route.rpc];
   const auto rpcs = UnaryRpcs();
-  // Those of two services at least.
-  ASSERT_GT(rpcs.size(), 5U);
+  // Those of three services at least.
+  ASSERT_GT(rpcs.size(), 15U);
   for (const pb::MethodDescriptor* rpc : rpcs) {
     EXPECT_EQ(routes[PathOf(*rpc)], 1) << rpc->full_name();
   }
@@ -63,8 +65,25 @@ TEST(GatewayRoutesTest, TheMessagesOfARouteAreThoseOfItsRpc) {
       if (route.rpc != PathOf(*rpc)) continue;
       EXPECT_EQ(route.request, rpc->input_type()->full_name());
       EXPECT_EQ(route.response, rpc->output_type()->full_name());
-      EXPECT_EQ(route.has_name(),
-                rpc->input_type()->FindFieldByName("name") != nullptr);
+    }
+  }
+}
+
+// A layer, or a session where there is no body to hold its id.
+TEST(GatewayRoutesTest, WhatIsBehindThePathIsTheNameThatTheMessageHas) {
+  for (const pb::MethodDescriptor* rpc : UnaryRpcs()) {
+    for (const GatewayRoute& route : GatewayRoutes()) {
+      if (route.rpc != PathOf(*rpc)) continue;
+      const pb::Descriptor& message = *rpc->input_type();
+      std::string expected;
+      if (message.FindFieldByName("name") != nullptr) expected = "name";
+      if (message.FindFieldByName("session_id") != nullptr &&
+          !route.has_body()) {
+        expected = "session_id";
+      }
+      EXPECT_EQ(route.has_name(), !expected.empty()) << route.rpc;
+      EXPECT_EQ(route.has_name() ? route.name_field : "", expected)
+          << route.rpc;
     }
   }
 }
@@ -93,8 +112,14 @@ TEST(GatewayRoutesTest, APathIsOneOfThemOrOneWithANameBehindIt) {
               ElementsAre("PUT /attention.v1.LayerService/PutLayer",
                           "GET /attention.v1.LayerService/GetLayer",
                           "DELETE /attention.v1.LayerService/DeleteLayer"));
-  for (const char* path :
-       {"/v1/layers/", "/v1/attend/", "/v1/Attend", "/v1", "", "/v1/attendx"}) {
+  EXPECT_THAT(RpcsOf("/v1/sessions"),
+              ElementsAre("POST /attention.v1.SessionService/OpenSession",
+                          "GET /attention.v1.SessionService/ListSessions"));
+  EXPECT_THAT(RpcsOf("/v1/sessions/0a"),
+              ElementsAre("GET /attention.v1.SessionService/GetSession",
+                          "DELETE /attention.v1.SessionService/CloseSession"));
+  for (const char* path : {"/v1/layers/", "/v1/sessions/", "/v1/attend/",
+                           "/v1/Attend", "/v1", "", "/v1/attendx"}) {
     EXPECT_THAT(RpcsOf(path), IsEmpty()) << path;
   }
 }
@@ -219,6 +244,18 @@ TEST(GatewayRequestTest, TheNameIsTheOneOfThePath) {
   EXPECT_TRUE(get.info_only());
 }
 
+TEST(GatewayRequestTest, TheSessionIsTheOneOfThePath) {
+  const auto get = Encoded<schema::GetSessionRequest>(
+      "GetSession",
+      {.path = "/v1/sessions/right", .query = {{"session_id", "wrong"}}});
+  EXPECT_EQ(get.session_id(), "right");
+  ExpectAsProtobufReads<schema::StepRequest>(
+      "Step",
+      R"({"sessionId":"x","epoch":"18446744073709551615","step":3,
+          "position":"64","layers":[1,0],
+          "k":[{"dtype":"DATA_TYPE_BF16","shape":["1","2","1","4"]}]})");
+}
+
 TEST(GatewayRequestTest, AWordThatDoesNotFitNamesItsField) {
   struct Case {
     const char* rpc;
@@ -242,6 +279,9 @@ TEST(GatewayRequestTest, AWordThatDoesNotFitNamesItsField) {
   }
   EXPECT_EQ(FieldOf(Encode("GetLayer", {.path = "/v1/layers/\xFF"}).status()),
             "name");
+  EXPECT_EQ(
+      FieldOf(Encode("GetSession", {.path = "/v1/sessions/\xFF"}).status()),
+      "session_id");
 }
 
 TEST(GatewayJsonTest, AResponseIsProtobufsJson) {

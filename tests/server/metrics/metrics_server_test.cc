@@ -134,7 +134,7 @@ TEST_F(MetricsServerTest, GaugesAreReadAtEachScrape) {
 }
 
 TEST_F(MetricsServerTest, TheVerbsReachTheirSeries) {
-  metrics().BatchFormed(2, 96);
+  metrics().BatchFormed(2, 96, 5);
   metrics().BytesReceived(10);
   metrics().BytesSent(20);
   metrics().PayloadCopies(3);
@@ -149,6 +149,7 @@ TEST_F(MetricsServerTest, TheVerbsReachTheirSeries) {
   EXPECT_EQ(ValueOf(page, "attn_batch_tokens_bucket{le=\"64\"}"), 0);
   EXPECT_EQ(ValueOf(page, "attn_batch_tokens_bucket{le=\"128\"}"), 1);
   EXPECT_EQ(ValueOf(page, "attn_batch_requests_sum"), 2);
+  EXPECT_EQ(ValueOf(page, "attn_batch_ready_requests_total"), 5);
   EXPECT_EQ(ValueOf(page, "attn_received_bytes_total"), 10);
   EXPECT_EQ(ValueOf(page, "attn_sent_bytes_total"), 20);
   EXPECT_EQ(ValueOf(page, "attn_payload_copies_total"), 3);

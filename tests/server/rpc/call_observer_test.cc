@@ -22,7 +22,7 @@ class MockMetrics : public Metrics {
               (std::string_view, std::string_view, int, double), (override));
   MOCK_METHOD(void, PhaseEnded, (Phase, double), (override));
   MOCK_METHOD(void, RequestRejected, (RejectReason), (override));
-  MOCK_METHOD(void, BatchFormed, (int64_t, int64_t), (override));
+  MOCK_METHOD(void, BatchFormed, (int64_t, int64_t, int64_t), (override));
   MOCK_METHOD(void, BytesReceived, (int64_t), (override));
   MOCK_METHOD(void, BytesSent, (int64_t), (override));
   MOCK_METHOD(void, PayloadCopies, (int64_t), (override));

@@ -11,7 +11,7 @@ class NullMetrics : public Metrics {
   void RequestEnded(std::string_view, std::string_view, int, double) override {}
   void PhaseEnded(Phase, double) override {}
   void RequestRejected(RejectReason) override {}
-  void BatchFormed(int64_t, int64_t) override {}
+  void BatchFormed(int64_t, int64_t, int64_t) override {}
   void BytesReceived(int64_t) override {}
   void BytesSent(int64_t) override {}
   void PayloadCopies(int64_t) override {}

@@ -1,8 +1,8 @@
 """The wire: modules that protoc makes of proto/attention/v1.
 
-attention_pb2 and layer_pb2 hold the messages, attention_pb2_grpc and
-layer_pb2_grpc the stubs. They are made when the package is built and are not
-kept in the repository.
+attention_pb2, layer_pb2 and session_pb2 hold the messages, attention_pb2_grpc,
+layer_pb2_grpc and session_pb2_grpc the stubs. They are made when the package is
+built and are not kept in the repository.
 """
 
 try:
