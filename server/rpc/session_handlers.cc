@@ -22,13 +22,13 @@ v1::RollbackResponse AnswerOf(const SessionState& state) {
 
 }  // namespace
 
-absl::StatusOr<SessionStore::Pin> AcquireSession(const std::string& id,
-                                                 const SessionAsk& ask) {
-  auto session = ask.store.Acquire(id, ask.tenant);
-  if (absl::IsNotFound(session.status())) {
-    ask.store.Count(SessionError::kNotFound);
-  }
-  return session;
+absl::StatusOr<SessionStore::Pin> AcquireSession(SessionStore& store,
+                                                 const std::string& id,
+                                                 const std::string& tenant) {
+  auto session = store.Acquire(id, tenant);
+  if (session.ok()) return session;
+  if (absl::IsNotFound(session.status())) store.Count(SessionError::kNotFound);
+  return CountKvMemory(session.status(), store);
 }
 
 absl::Status CountKvMemory(absl::Status status, SessionStore& store) {
@@ -64,7 +64,7 @@ v1::SessionInfo DescribeSession(const SessionSnapshot& snapshot) {
 
 absl::StatusOr<v1::ForkResponse> ForkOf(const v1::ForkRequest& request,
                                         const SessionAsk& ask) {
-  auto session = AcquireSession(request.session_id(), ask);
+  auto session = AcquireSession(ask.store, request.session_id(), ask.tenant);
   if (!session.ok()) return session.status();
   const SessionState& state = session->state();
   if (request.epoch() != state.epoch) {
@@ -91,7 +91,7 @@ absl::StatusOr<v1::ForkResponse> ForkOf(const v1::ForkRequest& request,
 
 absl::StatusOr<v1::RollbackResponse> RollbackOf(
     const v1::RollbackRequest& request, const SessionAsk& ask) {
-  auto session = AcquireSession(request.session_id(), ask);
+  auto session = AcquireSession(ask.store, request.session_id(), ask.tenant);
   if (!session.ok()) return session.status();
   SessionState& state = session->state();
   const bool again = request.epoch() + 1 == state.epoch &&

@@ -35,9 +35,11 @@ absl::StatusOr<v1::GetSessionResponse> GetSessionOf(
 absl::StatusOr<v1::ListSessionsResponse> ListSessionsOf(
     const v1::ListSessionsRequest& request, const SessionAsk& ask);
 
-// NOT_FOUND is counted.
-absl::StatusOr<SessionStore::Pin> AcquireSession(const std::string& id,
-                                                 const SessionAsk& ask);
+// SessionStore::Acquire(); counts what is not found, and what has no room to
+// come back from disk.
+absl::StatusOr<SessionStore::Pin> AcquireSession(SessionStore& store,
+                                                 const std::string& id,
+                                                 const std::string& tenant);
 
 // Counts a refusal for want of memory; passes any status on.
 absl::Status CountKvMemory(absl::Status status, SessionStore& store);

@@ -88,13 +88,9 @@ KvSequence& StepJob::SequenceOf(size_t i) const {
 }
 
 absl::StatusOr<CallCost> StepJob::Prepare(Engine& engine) {
-  auto session = context().sessions->Acquire(call_.session_id, tenant());
-  if (!session.ok()) {
-    if (absl::IsNotFound(session.status())) {
-      context().sessions->Count(SessionError::kNotFound);
-    }
-    return session.status();
-  }
+  auto session =
+      AcquireSession(*context().sessions, call_.session_id, tenant());
+  if (!session.ok()) return session.status();
   session_ = *std::move(session);
   absl::Status status = CheckNumber();
   if (!status.ok()) return status;

@@ -120,7 +120,7 @@ class SessionTable {
   // The one of these kinds that was idle longest, if for so long; or null.
   SessionEntry* LongestIdle(std::initializer_list<Kind> kinds, absl::Time now,
                             absl::Duration idle) ATTN_REQUIRES(mutex_);
-  // Whether those that may go have so many bytes, shared ones for each.
+  // Whether those that may go have so many bytes; many are taken to have.
   bool CanFree(int64_t missing, absl::Time now) const ATTN_REQUIRES(mutex_);
   // The one that is due, or else idle longest; false if it may stay.
   bool RemoveNext(std::initializer_list<Kind> kinds, absl::Time now,

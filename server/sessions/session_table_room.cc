@@ -7,15 +7,19 @@
 namespace attn {
 namespace {
 
+// Sessions that are looked at before one goes: the lock is held.
+constexpr int kLookedAt = 1000;
+
 // A disk that hangs must not hold those who only need memory.
 constexpr std::chrono::seconds kLongestSpillWait(2);
 
 }  // namespace
 
 bool SessionTable::CanFree(int64_t missing, absl::Time now) const {
+  int left = kLookedAt;
   for (const Kind kind : {kHolding, kEmpty}) {
     for (const auto& [last_used, entry] : by_use_[kind]) {
-      if (missing <= 0) return true;
+      if (missing <= 0 || left-- == 0) return true;
       if (last_used > now - options_.evict_after) break;
       missing -= entry->charged;
     }

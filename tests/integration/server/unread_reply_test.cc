@@ -9,6 +9,7 @@
 #include "tests/integration/server/pending_call.h"
 #include "tests/integration/server/raw_rpc.h"
 #include "tests/integration/server/running_server.h"
+#include "tests/integration/server/session_client.h"
 
 namespace attn {
 namespace {
@@ -123,6 +124,37 @@ TEST(UnreadReply, ALayerThatIsNotTakenIsNotKeptForItsClient) {
   }));
   EXPECT_TRUE(Becomes([&] { return put().ok(); }));
   ExpectCut(unread);
+}
+
+// It would hold its session's place, and what the step booked.
+TEST(UnreadReply, AStepThatIsNotTakenEndsItsStream) {
+  ServerOptions options = TestOptionsWithMetrics();
+  options.stream_send_grace = absl::Milliseconds(100);
+  RunningServer server(options);
+  // A long answer, which has eight seconds more.
+  constexpr int64_t kRows = 256;
+  constexpr int64_t kHeads = 64;
+  constexpr int64_t kWidth = 128;
+  const TestShape shape = {.batch = 1,
+                           .q_heads = kHeads,
+                           .kv_heads = 1,
+                           .q_length = kRows,
+                           .kv_length = kRows,
+                           .dim = kWidth};
+  TestSession session(server, OpenFor(shape, CausalSpec()));
+  wire::StepStreamRequest request;
+  *request.mutable_step() = session.Next();
+  SequenceTokens(shape, 1).AddTo(*request.mutable_step(), 0, kRows);
+  OpenCall unread(server.Connect(), "/attention.v1.SessionService/StepStream");
+  ASSERT_TRUE(unread.Write(request.SerializeAsString(), /*last=*/false));
+  constexpr int64_t kAnswer = kRows * kHeads * kWidth * 4;
+  static_assert(kAnswer >= kLongAnswer);
+  EXPECT_GE(server.MetricReaching("attn_inflight_bytes", kAnswer), kAnswer);
+  EXPECT_EQ(server.MetricBecoming("attn_inflight_bytes", 0), 0);
+  EXPECT_EQ(server.MetricBecoming("attn_inflight_requests", 0), 0);
+  ExpectCut(unread);
+  // The step was made: only its answer was not taken.
+  EXPECT_EQ(session.Info().next_step(), 1U);
 }
 
 }  // namespace
