@@ -99,7 +99,7 @@ const kinds = (page) => page.getByTestId("decode-blocks").locator("li")
 test("the page's first matrix asks for no session", async () => {
   const page = await start();
   await page.getByTestId("decode").click();
-  assert.ok(await page.getByTestId("decode-open").isVisible());
+  await page.getByTestId("decode-open").waitFor();
   assert.ok(!page.watch.urls.some((url) => /sessions|step/.test(url)));
   await close(page);
 });
@@ -244,7 +244,7 @@ test("a fork shares the cache until one of the two writes to it", async () => {
   assert.deepEqual((await listed()).map(({ lengths }) => lengths[0]), [4]);
   await press(page, "close");
   await says(page, /The session is closed/);
-  assert.ok(await page.getByTestId("decode-open").isVisible());
+  await page.getByTestId("decode-open").waitFor();
   await gone();
   await close(page);
 });
@@ -367,12 +367,12 @@ test("a session that is busy may be stepped again, and the server is still there
   await page.route("**/v1/step", (route) => route.fulfill({ status: 503, json: busy }));
   await press(page, "step");
   await fails(page, /Another step of this session is being computed/);
-  assert.ok(await page.getByTestId("decode-again").isVisible());
+  await page.getByTestId("decode-again").waitFor();
   assert.match(await page.getByTestId("connection").textContent(), /^Connected/);
   await page.unroute("**/v1/step");
   await step(page);
   await says(page, /has 2 of/);
-  assert.equal(await page.getByTestId("decode-again").isVisible(), false);
+  await page.getByTestId("decode-again").waitFor({ state: "hidden" });
   await close(page, /status of 503/);
   await gone();
 });
@@ -415,7 +415,7 @@ test("a session that expired is said to have, and lives as long as the server al
     await until(async () => (await listed(calls)).length === 0, "expired");
     await press(page, "step");
     await fails(page, /The session is gone: nobody stepped/);
-    assert.ok(await page.getByTestId("decode-again").isVisible());
+    await page.getByTestId("decode-again").waitFor();
     // The first question was for longer than the server allows.
     await close(page, /status of 40[04]/);
   });
@@ -427,7 +427,7 @@ test("memory that is short is said to be, with the server's bound", async () => 
     await openSession(page);
     await press(page, "step");
     await fails(page, /no memory left for keys and values.*--max-session-bytes/);
-    assert.ok(await page.getByTestId("decode-again").isVisible());
+    await page.getByTestId("decode-again").waitFor();
     await close(page, /status of 429/);
   });
 });
