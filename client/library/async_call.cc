@@ -18,6 +18,7 @@ void AsyncCall::Attempt() {
   context_.emplace();
   context_->set_deadline(absl::ToChronoTime(request_.end));
   channel_->Authorize(*context_);
+  request_.route.AddTo(*context_);
   response_.Clear();
   request_.stub.UnaryCall(
       &*context_, request_.method, grpc::StubOptions(), &request_.bytes,

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/library/call_retries.h"
+#include "client/library/call_route.h"
 #include "client/library/channel_state.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/client_context.h"
@@ -26,6 +27,7 @@ struct AsyncRequest {
   // The deadline of all attempts.
   absl::Time end;
   Repeat repeat;
+  CallRoute route{};
 };
 
 // Keeps itself until `done`, which is called exactly once, has returned. One

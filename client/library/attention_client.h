@@ -31,7 +31,8 @@
 namespace attn {
 
 struct ClientOptions {
-  // "host:port" or "unix:/path".
+  // One of the forms of server_address.h: with several servers behind it, calls
+  // go to each in turn.
   std::string address = "127.0.0.1:8001";
   // Deadline of calls that name none.
   absl::Duration deadline = absl::Seconds(60);

@@ -1,8 +1,5 @@
 #include "client/library/client_security.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
@@ -13,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/library/server_address.h"
 #include "engine/core/field_error.h"
 
 namespace attn {
@@ -21,10 +19,6 @@ namespace {
 constexpr char kSystemRoots[] = "system";
 constexpr char kCertificateHead[] = "-----BEGIN CERTIFICATE-----";
 constexpr char kKeyTail[] = "PRIVATE KEY-----";
-
-bool IsUnix(const std::string& address) {
-  return absl::StartsWith(address, "unix:");
-}
 
 absl::StatusOr<std::string> ReadText(absl::string_view field,
                                      const std::string& path) {
@@ -68,7 +62,7 @@ absl::Status CheckTogether(const ClientSecurity& security) {
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
     const ClientSecurity& security, const std::string& address) {
-  if (security.tls_ca.empty() || IsUnix(address)) {
+  if (security.tls_ca.empty() || NamesUnixSocket(address)) {
     return grpc::InsecureChannelCredentials();
   }
   grpc::SslCredentialsOptions files;
@@ -108,15 +102,6 @@ absl::StatusOr<std::string> TokenOf(const ClientSecurity& security) {
   return token;
 }
 
-// The host of host:port, without the brackets of an IPv6 address.
-std::string HostOf(const std::string& address) {
-  std::string host = address.substr(0, address.rfind(':'));
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  return host;
-}
-
 }  // namespace
 
 absl::StatusOr<ChannelSecurity> OpenSecurity(const ClientSecurity& security,
@@ -130,7 +115,7 @@ absl::StatusOr<ChannelSecurity> OpenSecurity(const ClientSecurity& security,
   ChannelSecurity opened;
   opened.credentials = *std::move(credentials);
   if (token->empty()) return opened;
-  const bool plain = security.tls_ca.empty() || IsUnix(address);
+  const bool plain = security.tls_ca.empty() || NamesUnixSocket(address);
   if (plain && !IsThisMachine(address) && !security.allow_plaintext_token) {
     return FieldError("tls_ca", "nothing",
                       absl::StrCat("a file: the token would cross the network "
@@ -142,20 +127,6 @@ absl::StatusOr<ChannelSecurity> OpenSecurity(const ClientSecurity& security,
   opened.authorization = absl::StrCat("Bearer ", *token);
   opened.plain_token = plain && IsThisMachine(address);
   return opened;
-}
-
-bool IsThisMachine(const std::string& address) {
-  if (IsUnix(address)) return true;
-  const std::string host = HostOf(address);
-  in_addr v4{};
-  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) {
-    return ntohl(v4.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
-  }
-  in6_addr v6{};
-  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) {
-    return IN6_IS_ADDR_LOOPBACK(&v6);
-  }
-  return host == "localhost";
 }
 
 }  // namespace attn

@@ -43,8 +43,4 @@ struct ChannelSecurity {
 absl::StatusOr<ChannelSecurity> OpenSecurity(const ClientSecurity& security,
                                              const std::string& address);
 
-// Whether only this machine can be behind the address: unix:/path, localhost,
-// 127.0.0.0/8 or ::1.
-bool IsThisMachine(const std::string& address);
-
 }  // namespace attn

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/library/server_address.h"
 #include "engine/core/field_error.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 
@@ -29,6 +30,10 @@ absl::StatusOr<LayerClient> LayerClient::Connect(const ClientOptions& options) {
   if (options.deadline <= absl::ZeroDuration()) {
     return FieldError("deadline", absl::FormatDuration(options.deadline),
                       "> 0");
+  }
+  if (NamesSeveralServers(options.address)) {
+    return FieldError("address", options.address,
+                      "one server: layers are kept by each on its own");
   }
   auto channel =
       RawChannel::Create({.address = options.address,

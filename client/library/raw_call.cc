@@ -6,13 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/library/async_call.h"
 #include "client/library/call_retries.h"
 #include "client/library/call_status.h"
+#include "client/library/server_address.h"
 #include "engine/core/field_error.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/support/proto_buffer_reader.h"
@@ -37,23 +36,6 @@ absl::Time EndOf(const RawCallOptions& options) {
   return absl::Now() + std::min(options.deadline, kLongestDeadline);
 }
 
-absl::Status CheckAddress(const std::string& address) {
-  constexpr char kExpected[] = "host:port or unix:/path";
-  if (absl::StartsWith(address, "unix:")) {
-    return address.size() > sizeof("unix:") - 1
-               ? absl::OkStatus()
-               : FieldError("address", address, kExpected);
-  }
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port <= 0 ||
-      port > std::numeric_limits<uint16_t>::max()) {
-    return FieldError("address", absl::StrCat("\"", address, "\""), kExpected);
-  }
-  return absl::OkStatus();
-}
-
 grpc::ChannelArguments ArgumentsFor(const ChannelOptions& options) {
   grpc::ChannelArguments arguments;
   // Lengths are ints in protobuf, so that no peer could read more.
@@ -71,6 +53,9 @@ grpc::ChannelArguments ArgumentsFor(const ChannelOptions& options) {
                    static_cast<int>(kFirstReconnect / absl::Milliseconds(1)));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
                    static_cast<int>(kLastReconnect / absl::Milliseconds(1)));
+  if (NamesSeveralServers(options.address)) {
+    arguments.SetLoadBalancingPolicyName("round_robin");
+  }
   if (options.connection != 0) {
     arguments.SetInt("attn.connection", options.connection);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -132,7 +117,7 @@ absl::StatusOr<Result> DecodeWith(
 }  // namespace
 
 absl::StatusOr<RawChannel> RawChannel::Create(const ChannelOptions& options) {
-  if (absl::Status status = CheckAddress(options.address); !status.ok()) {
+  if (absl::Status status = CheckServerAddress(options.address); !status.ok()) {
     return status;
   }
   if (options.max_response_bytes <= 0) {
@@ -169,19 +154,20 @@ void RawChannel::Authorize(grpc::ClientContext& context) const {
 // its message keeps the message for as long as it lives.
 grpc::Status RawChannel::TryOnce(const char* method,
                                  const grpc::ByteBuffer& request,
-                                 absl::Time end, grpc::CompletionQueue& queue,
+                                 const Attempt& attempt,
                                  grpc::ByteBuffer& response) const {
   grpc::Status status;
   void* tag = nullptr;
   bool ok = false;
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(end));
+  context.set_deadline(absl::ToChronoTime(attempt.end));
   Authorize(context);
-  auto call =
-      StubFor(request).PrepareUnaryCall(&context, method, request, &queue);
+  attempt.route.AddTo(context);
+  auto call = StubFor(request).PrepareUnaryCall(&context, method, request,
+                                                &attempt.queue);
   call->StartCall();
-  call->Finish(&response, &status, &queue);
-  queue.Next(&tag, &ok);
+  call->Finish(&response, &status, &attempt.queue);
+  attempt.queue.Next(&tag, &ok);
   return status;
 }
 
@@ -195,9 +181,10 @@ absl::StatusOr<grpc::ByteBuffer> RawChannel::Call(
   void* tag = nullptr;
   bool ok = false;
   absl::Status status;
+  const Attempt attempt{.end = end, .route = options.route, .queue = queue};
   while (true) {
-    status = FromCallStatus(TryOnce(method, request, end, queue, response),
-                            address());
+    status =
+        FromCallStatus(TryOnce(method, request, attempt, response), address());
     const auto wait = retries.WaitAfter(status, absl::Now());
     if (!wait.has_value()) break;
     queue.AsyncNext(&tag, &ok, absl::ToChronoTime(absl::Now() + *wait));
@@ -225,7 +212,8 @@ void RawChannel::CallAsync(const char* method, const grpc::ByteBuffer& request,
                     .method = method,
                     .bytes = request,
                     .end = EndOf(options),
-                    .repeat = options.repeat},
+                    .repeat = options.repeat,
+                    .route = options.route},
                    std::move(done));
 }
 

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/library/call_route.h"
 #include "client/library/channel_state.h"
 #include "client/library/client_security.h"
 #include "client/library/retry_policy.h"
@@ -43,7 +44,7 @@ inline constexpr char kHealthCheckMethod[] = "/grpc.health.v1.Health/Check";
 
 // How a channel is made.
 struct ChannelOptions {
-  // "host:port" or "unix:/path".
+  // One of the forms of server_address.h; calls go to several in turn.
   std::string address = "127.0.0.1:8001";
   // Largest response that is taken; no message has 2 GiB or more. The server's
   // own limit bounds requests.
@@ -64,9 +65,10 @@ struct RawCallOptions {
   absl::Duration deadline = absl::Seconds(60);
   // Whether the call may be made again if it fails.
   Repeat repeat = Repeat::kNever;
-  // Slices of the request that refer to the caller's memory: Call() returns
-  // only when the transport has let go of all of them. Null: there are none.
+  // Slices of the request that are the caller's memory: Call() returns when the
+  // transport has let go of them. Null: there are none.
   const std::atomic<int>* borrowed_slices = nullptr;
+  CallRoute route{};
 };
 
 using RawCallback = std::function<void(const absl::Status& status,
@@ -76,8 +78,8 @@ using RawCallback = std::function<void(const absl::Status& status,
 inline constexpr size_t kLargeRequestBytes = size_t{64} << 10;
 
 // Two connections to a server, one for small requests and one for large ones: a
-// small call that shared a connection with an upload of 16 MiB would wait
-// behind it. Each is made on first use and remade when lost. Copies share them.
+// small call that shared one with an upload of 16 MiB would wait behind it.
+// Each is made on first use and remade when lost. Copies share them.
 // Thread-safe.
 class RawChannel {
  public:
@@ -113,8 +115,13 @@ class RawChannel {
 
   grpc::GenericStub& StubFor(const grpc::ByteBuffer& request) const;
   // One attempt of Call().
+  struct Attempt {
+    absl::Time end;
+    const CallRoute& route;
+    grpc::CompletionQueue& queue;
+  };
   grpc::Status TryOnce(const char* method, const grpc::ByteBuffer& request,
-                       absl::Time end, grpc::CompletionQueue& queue,
+                       const Attempt& attempt,
                        grpc::ByteBuffer& response) const;
 
   std::shared_ptr<ChannelState> state_;

@@ -250,14 +250,11 @@ absl::StatusOr<RemoteSession> RemoteSession::ForkHere(int64_t position,
   if (!response.ok()) return response.status();
   ReplayHistory history = history_.Share();
   history.Truncate(position);
-  SessionPlace place{.client = place_.client,
+  auto client = places_.OwnerOf(response->owner(), place_.client);
+  if (!client.ok()) return client.status();
+  SessionPlace place{.client = *std::move(client),
                      .id = response->session_id(),
                      .epoch = response->epoch()};
-  if (!response->owner().empty()) {
-    auto owner = places_.ClientOf(response->owner());
-    if (!owner.ok()) return owner.status();
-    place.client = *std::move(owner);
-  }
   RemoteSession fork(places_, std::move(place), std::move(history), patience_,
                      deadline_);
   absl::Status same = fork.CheckLengths(response->session());

@@ -82,6 +82,8 @@ class RemoteSession {
   int64_t length(int layer = 0) const { return history_.length(layer); }
   // Where it is now, and what the server calls it.
   const std::string& address() const { return place_.client.address(); }
+  // Its server, if that is behind a proxy and told its name.
+  const std::string& owner() const { return place_.client.owner(); }
   const std::string& id() const { return place_.id; }
   uint64_t epoch() const { return place_.epoch; }
   // How often it went on elsewhere.

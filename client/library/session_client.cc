@@ -72,7 +72,8 @@ absl::StatusOr<v1::OpenSessionResponse> SessionClient::Open(
 absl::StatusOr<v1::OpenSessionResponse> SessionClient::Open(
     const v1::OpenSessionRequest& request, const CallOptions& options) const {
   v1::OpenSessionResponse response;
-  absl::Status status = Call(kOpenSessionMethod, request, options, response);
+  absl::Status status =
+      Call(kOpenSessionMethod, request, ToRaw(options), response);
   if (!status.ok()) return status;
   return response;
 }
@@ -80,7 +81,7 @@ absl::StatusOr<v1::OpenSessionResponse> SessionClient::Open(
 absl::StatusOr<StepResult> SessionClient::Step(
     const StepMessage& message, const CallOptions& options) const {
   std::atomic<int> borrowed = 0;
-  RawCallOptions raw = ToRaw(options);
+  RawCallOptions raw = ToRaw(options, message.session_id);
   raw.borrowed_slices = &borrowed;
   auto response = channel_.Call(
       kStepMethod, BorrowChunks(EncodeStepRequest(message), borrowed), raw);
@@ -90,7 +91,7 @@ absl::StatusOr<StepResult> SessionClient::Step(
 
 std::unique_ptr<SessionStepStream> SessionClient::OpenStepStream(
     const CallOptions& options) const {
-  return std::make_unique<SessionStepStream>(channel_, ToRaw(options).deadline);
+  return std::make_unique<SessionStepStream>(channel_, ToRaw(options));
 }
 
 absl::StatusOr<v1::ForkResponse> SessionClient::Fork(
@@ -101,7 +102,8 @@ absl::StatusOr<v1::ForkResponse> SessionClient::Fork(
   request.set_epoch(epoch);
   if (position.has_value()) request.set_position(*position);
   v1::ForkResponse response;
-  absl::Status status = Call(kForkMethod, request, options, response);
+  absl::Status status =
+      Call(kForkMethod, request, ToRaw(options, session_id), response);
   if (!status.ok()) return status;
   return response;
 }
@@ -114,7 +116,8 @@ absl::StatusOr<v1::RollbackResponse> SessionClient::Rollback(
   request.set_epoch(epoch);
   request.set_position(position);
   v1::RollbackResponse response;
-  absl::Status status = Call(kRollback, request, options, response);
+  absl::Status status =
+      Call(kRollback, request, ToRaw(options, session_id), response);
   if (!status.ok()) return status;
   return response;
 }
@@ -124,7 +127,8 @@ absl::StatusOr<bool> SessionClient::Close(const std::string& session_id,
   v1::CloseSessionRequest request;
   request.set_session_id(session_id);
   v1::CloseSessionResponse response;
-  absl::Status status = Call(kCloseSessionMethod, request, options, response);
+  absl::Status status =
+      Call(kCloseSessionMethod, request, ToRaw(options, session_id), response);
   if (!status.ok()) return status;
   return response.closed();
 }
@@ -134,7 +138,8 @@ absl::StatusOr<v1::SessionInfo> SessionClient::Get(
   v1::GetSessionRequest request;
   request.set_session_id(session_id);
   v1::GetSessionResponse response;
-  absl::Status status = Call(kGetSession, request, options, response);
+  absl::Status status =
+      Call(kGetSession, request, ToRaw(options, session_id), response);
   if (!status.ok()) return status;
   return std::move(*response.mutable_session());
 }
@@ -150,7 +155,7 @@ absl::StatusOr<std::vector<v1::SessionInfo>> SessionClient::List(
     v1::ListSessionsResponse response;
     const CallOptions rest{
         .deadline = std::max(end - absl::Now(), absl::Nanoseconds(1))};
-    absl::Status status = Call(kListSessions, request, rest, response);
+    absl::Status status = Call(kListSessions, request, ToRaw(rest), response);
     if (!status.ok()) return status;
     for (v1::SessionInfo& session : *response.mutable_sessions()) {
       sessions.push_back(std::move(session));
@@ -160,16 +165,25 @@ absl::StatusOr<std::vector<v1::SessionInfo>> SessionClient::List(
   }
 }
 
-RawCallOptions SessionClient::ToRaw(const CallOptions& options) const {
+SessionClient SessionClient::RoutedTo(std::string owner) const {
+  SessionClient routed = *this;
+  routed.owner_ = std::move(owner);
+  return routed;
+}
+
+RawCallOptions SessionClient::ToRaw(const CallOptions& options,
+                                    const std::string& session_id) const {
   return {.deadline = options.deadline > absl::ZeroDuration() ? options.deadline
                                                               : deadline_,
-          .repeat = Repeat::kAlways};
+          .repeat = Repeat::kAlways,
+          .route = {.owner = owner_, .session_id = session_id}};
 }
 
 absl::Status SessionClient::Call(
     const char* method, const google::protobuf::MessageLite& request,
-    const CallOptions& options, google::protobuf::MessageLite& response) const {
-  auto bytes = channel_.Call(method, Serialize(request), ToRaw(options));
+    const RawCallOptions& options,
+    google::protobuf::MessageLite& response) const {
+  auto bytes = channel_.Call(method, Serialize(request), options);
   if (!bytes.ok()) return bytes.status();
   if (bytes->Length() == 0) return absl::OkStatus();
   grpc::ProtoBufferReader reader(&*bytes);

@@ -110,7 +110,13 @@ class SessionClient {
   absl::StatusOr<std::vector<v1::SessionInfo>> List(
       const CallOptions& options = {}) const;
 
+  // The same for a session whose server is `owner`: calls name it to a proxy at
+  // this client's address (call_route.h). They name their session anyway.
+  SessionClient RoutedTo(std::string owner) const;
+
   const std::string& address() const { return channel_.address(); }
+  // Of RoutedTo(); empty: none was named.
+  const std::string& owner() const { return owner_; }
   // Of calls that name none.
   absl::Duration deadline() const { return deadline_; }
 
@@ -118,15 +124,17 @@ class SessionClient {
   SessionClient(RawChannel channel, absl::Duration deadline)
       : channel_(std::move(channel)), deadline_(deadline) {}
 
-  RawCallOptions ToRaw(const CallOptions& options) const;
+  RawCallOptions ToRaw(const CallOptions& options,
+                       const std::string& session_id = {}) const;
   // A call of one small message.
   absl::Status Call(const char* method,
                     const google::protobuf::MessageLite& request,
-                    const CallOptions& options,
+                    const RawCallOptions& options,
                     google::protobuf::MessageLite& response) const;
 
   RawChannel channel_;
   absl::Duration deadline_;
+  std::string owner_;
 };
 
 }  // namespace attn

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/library/call_status.h"
+#include "client/library/server_address.h"
 #include "proto/codec/status_codec.h"
 
 namespace attn {
@@ -104,6 +105,23 @@ absl::StatusOr<SessionPlace> SessionPlaces::Open(const ReplayHistory& history,
   }
 }
 
+absl::StatusOr<SessionClient> SessionPlaces::OwnerOf(
+    const std::string& owner, const SessionClient& asked) {
+  if (options_.through_proxy) return asked.RoutedTo(owner);
+  if (!owner.empty()) {
+    auto client = ClientOf(owner);
+    if (client.ok()) return client;
+    return absl::InternalError(absl::StrCat(
+        "the server at ", asked.address(),
+        " names an owner that cannot be called: ", client.status().message()));
+  }
+  if (!NamesSeveralServers(asked.address())) return asked;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "addresses: got ", asked.address(),
+      ", behind which a server does not say which one it is, expected that "
+      "each is started with --advertise-address"));
+}
+
 absl::StatusOr<SessionPlace> SessionPlaces::OpenAt(const std::string& address,
                                                    const ReplayHistory& history,
                                                    const SharedTime& time) {
@@ -111,15 +129,8 @@ absl::StatusOr<SessionPlace> SessionPlaces::OpenAt(const std::string& address,
   if (!client.ok()) return client.status();
   const auto opened = client->Open(request_, time.Share());
   if (!opened.ok()) return opened.status();
-  if (!opened->owner().empty()) {
-    auto owner = ClientOf(opened->owner());
-    if (!owner.ok()) {
-      return absl::InternalError(absl::StrCat(
-          "the server at ", address,
-          " names an owner that cannot be called: ", owner.status().message()));
-    }
-    client = *std::move(owner);
-  }
+  client = OwnerOf(opened->owner(), *client);
+  if (!client.ok()) return client.status();
   SessionPlace place{.client = *std::move(client),
                      .id = opened->session_id(),
                      .epoch = opened->epoch()};

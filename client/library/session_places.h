@@ -18,10 +18,14 @@
 namespace attn {
 
 struct RemoteSessionOptions {
-  // Servers that may have the session, each "host:port" or "unix:/path". The
-  // first that takes it has it; when it is gone, those after it are asked in
-  // turn, and that one last.
+  // Servers that may have the session, or a proxy before them, each in one of
+  // the forms of server_address.h. The first that takes it has it; when it is
+  // gone, those after it are asked in turn, and that one last. Behind one that
+  // names several servers each must have an --advertise-address.
   std::vector<std::string> addresses = {"127.0.0.1:8001"};
+  // The owner that a server names is told to the proxy at the address
+  // (call_route.h), and not called by itself.
+  bool through_proxy = false;
   // Of all connections; its address is not used.
   ClientOptions client{};
   // Makes the client of an address; null: SessionClient::Connect(). Called
@@ -65,8 +69,10 @@ class SessionPlaces {
   absl::Status Replay(const ReplayHistory& history, int64_t begin,
                       absl::Time end, SessionPlace& place) const;
 
-  // The client of an address.
-  absl::StatusOr<SessionClient> ClientOf(const std::string& address);
+  // The client of a session that `asked` has opened or forked, whose server
+  // says that it is `owner`; empty: it does not say.
+  absl::StatusOr<SessionClient> OwnerOf(const std::string& owner,
+                                        const SessionClient& asked);
 
  private:
   // Divides the time until an end among those that may yet be asked.
@@ -78,6 +84,7 @@ class SessionPlaces {
     CallOptions Share() const;
   };
 
+  absl::StatusOr<SessionClient> ClientOf(const std::string& address);
   absl::StatusOr<SessionPlace> OpenAt(const std::string& address,
                                       const ReplayHistory& history,
                                       const SharedTime& time);

@@ -86,9 +86,10 @@ absl::StatusOr<StepResult> DecodeStreamStep(const grpc::ByteBuffer& answer) {
 class SessionStepStream::Connection final
     : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  Connection(const RawChannel& channel, absl::Duration answer_deadline)
+  Connection(const RawChannel& channel, const RawCallOptions& options)
       : channel_(channel),
-        answer_deadline_(std::min(answer_deadline, kLongestAnswer)) {
+        answer_deadline_(std::min(options.deadline, kLongestAnswer)) {
+    options.route.AddTo(context_);
     channel_.PrepareStream(kStepStreamMethod, context_, this);
     AddHold();
     StartCall();
@@ -273,8 +274,8 @@ void SessionStepStream::Connection::OnDone(const grpc::Status& status) {
 }
 
 SessionStepStream::SessionStepStream(const RawChannel& channel,
-                                     absl::Duration answer_deadline)
-    : connection_(std::make_unique<Connection>(channel, answer_deadline)) {}
+                                     const RawCallOptions& options)
+    : connection_(std::make_unique<Connection>(channel, options)) {}
 
 SessionStepStream::~SessionStepStream() = default;
 

@@ -29,9 +29,9 @@ inline constexpr char kStepStreamMethod[] =
 // One thread may send while another receives; otherwise thread-compatible.
 class SessionStepStream {
  public:
-  // Of SessionClient::OpenStepStream(). `answer_deadline`: how long Receive()
-  // waits.
-  SessionStepStream(const RawChannel& channel, absl::Duration answer_deadline);
+  // Of SessionClient::OpenStepStream(). The deadline is how long Receive()
+  // waits; the route is the stream's.
+  SessionStepStream(const RawChannel& channel, const RawCallOptions& options);
   // Ends the stream; steps that were not answered may have been made or not.
   ~SessionStepStream();
   SessionStepStream(const SessionStepStream&) = delete;

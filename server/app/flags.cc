@@ -65,6 +65,11 @@ ABSL_FLAG(int64_t, default_timeout_ms,
 ABSL_FLAG(absl::Duration, min_ping_interval,
           attn::ServerOptions{}.min_ping_interval,
           "A client that pings more often than this loses its connection.");
+ABSL_FLAG(
+    absl::Duration, max_connection_age,
+    attn::ServerOptions{}.max_connection_age,
+    "A connection this old takes no new calls and ends with its last one, "
+    "so that clients see servers that were added; 0s: never.");
 ABSL_FLAG(int, compute_threads, attn::ServerOptions{}.compute_threads,
           "Compute threads; 0 takes the CPU quota.");
 ABSL_FLAG(
@@ -141,6 +146,7 @@ constexpr std::array kOwnFlags = {"grpc_address",
                                   "max_stream_calls",
                                   "default_timeout_ms",
                                   "min_ping_interval",
+                                  "max_connection_age",
                                   "compute_threads",
                                   "compute_niceness",
                                   "max_isa",
@@ -273,6 +279,7 @@ absl::StatusOr<ServerOptions> OptionsFromFlags() {
   options.default_timeout =
       absl::Milliseconds(absl::GetFlag(FLAGS_default_timeout_ms));
   options.min_ping_interval = absl::GetFlag(FLAGS_min_ping_interval);
+  options.max_connection_age = absl::GetFlag(FLAGS_max_connection_age);
   options.compute_threads = absl::GetFlag(FLAGS_compute_threads);
   options.compute_niceness = absl::GetFlag(FLAGS_compute_niceness);
   options.max_isa = *max_isa;

@@ -66,6 +66,13 @@ void Configure(const GrpcListenerOptions& options,
   builder.AddChannelArgument(
       GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
       static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
+  if (options.max_connection_age > absl::ZeroDuration()) {
+    builder.AddChannelArgument(
+        GRPC_ARG_MAX_CONNECTION_AGE_MS,
+        static_cast<int>(std::clamp<int64_t>(
+            absl::ToInt64Milliseconds(options.max_connection_age), 1,
+            std::numeric_limits<int>::max())));
+  }
   // To a client that takes no data there is none to send between two.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Threads of the reflection service, the only one that blocks.

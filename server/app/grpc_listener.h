@@ -23,6 +23,9 @@ struct GrpcListenerOptions {
   // A client that pings more often, with or without calls, loses its
   // connection: "too_many_pings".
   absl::Duration min_ping_interval = absl::Seconds(5);
+  // 0: connections do not age. Calls of one that did go on for as long as they
+  // take.
+  absl::Duration max_connection_age{};
   // A connection that brought nothing for so long is pinged; one that does not
   // answer within the timeout is closed, and what its calls held is free.
   absl::Duration keepalive_time = absl::Minutes(1);

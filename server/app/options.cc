@@ -99,6 +99,7 @@ absl::Status CheckRanges(const ServerOptions& o) {
       AtLeast("compute-niceness", o.compute_niceness, 0),
       NotNegative("idle-trim-delay", o.idle_trim_delay),
       NotNegative("min-ping-interval", o.min_ping_interval),
+      NotNegative("max-connection-age", o.max_connection_age),
       NotNegative("drain-delay", o.drain_delay),
       NotNegative("drain-timeout", o.drain_timeout)};
   for (const absl::Status& check : checks) {

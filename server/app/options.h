@@ -63,6 +63,12 @@ struct ServerOptions {
   // Clients may ping every 10 s also without calls; half of it forgives jitter.
   absl::Duration min_ping_interval = absl::Seconds(5);
 
+  // A connection this old, give or take a tenth, takes no new calls and ends
+  // with its last one; the client makes another. So that clients which balance
+  // by themselves look up the servers' name again, and find those that were
+  // added. 0: connections do not age.
+  absl::Duration max_connection_age{};
+
   // 0: as many as the CPU quota allows.
   int compute_threads = 0;
   // 0 to 19, beyond the process's own: small calls are received, computed and

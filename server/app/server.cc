@@ -172,6 +172,7 @@ absl::Status Server::StartServing() {
                          .max_concurrent_streams =
                              static_cast<int>(options_.max_concurrent_streams),
                          .min_ping_interval = options_.min_ping_interval,
+                         .max_connection_age = options_.max_connection_age,
                          .keepalive_time = options_.keepalive_time,
                          .keepalive_timeout = options_.keepalive_timeout,
                          .reflection = ServesReflection(options_),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import ipaddress
 import pathlib
+import threading
 from dataclasses import dataclass
 from typing import Any, Iterator
 
@@ -21,6 +23,9 @@ _KEEPALIVE_MS = 30_000
 _FIRST_RECONNECT_MS = 100
 _LAST_RECONNECT_MS = 5_000
 _SYSTEM_ROOTS = "system"
+# Of addresses that stand for several servers.
+_DNS = "dns:///"
+_NUMERIC = ("ipv4:", "ipv6:")
 
 
 @dataclass(frozen=True)
@@ -41,27 +46,59 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
+def names_several(address: str) -> bool:
+    """Whether there may be several servers behind it, among which calls go round."""
+    return address.startswith((_DNS, *_NUMERIC))
+
+
+def _parts(address: str) -> list[str]:
+    """The host:port that an address stands for; one alone for most."""
+    for scheme in _NUMERIC:
+        if address.startswith(scheme):
+            return address[len(scheme) :].split(",")
+    return [address.removeprefix(_DNS)]
+
+
+def _host(part: str) -> str:
+    return part.rpartition(":")[0].removeprefix("[").removesuffix("]")
+
+
+def _is_numeric(host: str, version: int) -> bool:
+    try:
+        return ipaddress.ip_address(host).version == version
+    except ValueError:
+        return False
+
+
 def check_address(address: str) -> None:
-    """InvalidArgumentError unless it is host:port or unix:/path."""
-    expected = "host:port or unix:/path"
-    if address.startswith("unix:"):
-        if address == "unix:":
-            refuse("address", repr(address), expected)
-        return
-    host, _, port = address.rpartition(":")
-    if not host or not _is_number(port) or not 0 < int(port) < 65536:
+    """InvalidArgumentError unless it is host:port or unix:/path, each one server;
+    or dns:///name:port, every address of the name; or ipv4:host:port,host:port
+    (also ipv6:), these."""
+    meant = address != "unix:"
+    for part in [] if address.startswith("unix:") else _parts(address):
+        port = part.rpartition(":")[2]
+        meant = meant and bool(_host(part))
+        meant = meant and _is_number(port) and 0 < int(port) < 65536
+        for scheme in _NUMERIC:
+            if address.startswith(scheme):
+                meant = meant and _is_numeric(_host(part), int(scheme[3]))
+    if not meant:
+        expected = "host:port, unix:/path, dns:///name:port or ipv4:host:port,host:port"
         refuse("address", repr(address), expected)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def is_this_machine(address: str) -> bool:
     """Whether only this machine can be behind the address."""
     if address.startswith("unix:"):
         return True
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return all(_is_loopback(_host(part)) for part in _parts(address))
 
 
 def _read(field: str, path: str) -> bytes:
@@ -102,6 +139,10 @@ def _check_together(security: Security) -> None:
         refuse("token_file", "a token too", "one of the two")
 
 
+def _is_visible(text: str) -> bool:
+    return text != "" and all("!" <= c <= "~" for c in text)
+
+
 def _token(security: Security) -> str | None:
     token, field = security.token, "token"
     if security.token_file is not None:
@@ -110,7 +151,7 @@ def _token(security: Security) -> str | None:
         token = raw.decode("latin-1").strip()
     if token is None:
         return None
-    if not token or any(not "!" <= c <= "~" for c in token):
+    if not _is_visible(token):
         refuse(field, security.token_file or "something else", "one visible token")
     return token
 
@@ -122,8 +163,9 @@ class Channel:
         check_address(address)
         _check_together(security)
         self.address = address
-        self._closed = False
+        self._closed = threading.Event()
         self._metadata: list[tuple[str, str]] = []
+        self._route: list[tuple[str, str]] = []
         tls = security.tls_ca is not None and not address.startswith("unix:")
         options: list[tuple[str, Any]] = [
             ("grpc.max_receive_message_length", LARGEST_MESSAGE),
@@ -133,6 +175,8 @@ class Channel:
             ("grpc.initial_reconnect_backoff_ms", _FIRST_RECONNECT_MS),
             ("grpc.max_reconnect_backoff_ms", _LAST_RECONNECT_MS),
         ]
+        if names_several(address):
+            options.append(("grpc.lb_policy_name", "round_robin"))
         token = _token(security)
         if token is not None:
             self._metadata.append(("authorization", f"Bearer {token}"))
@@ -155,6 +199,14 @@ class Channel:
         else:
             self._channel = grpc.insecure_channel(address, options)
 
+    def about(self, session_id: str, owner: str = "") -> Channel:
+        """The same connection, whose calls name their session, and its server if
+        that is given, to proxies that bring them there."""
+        other = copy.copy(self)
+        named = [("x-attn-session", session_id), ("x-attn-route", owner)]
+        other._route = [(key, value) for key, value in named if _is_visible(value)]
+        return other
+
     def call(self, method: str, request: bytes, timeout: float) -> bytes:
         """One unary call, which is waited for. AttnError if it fails."""
         # Without serializers gRPC hands the bytes on as they are.
@@ -162,7 +214,7 @@ class Channel:
         try:
             with self._while_open():
                 response: bytes = unary(
-                    request, timeout=timeout, metadata=self._metadata
+                    request, timeout=timeout, metadata=[*self._metadata, *self._route]
                 )
         except grpc.RpcError as error:
             raise from_rpc_error(error, self.address) from None
@@ -173,7 +225,9 @@ class Channel:
         a timeout it has no end of its own."""
         stream = self._channel.stream_stream(method)
         with self._while_open():
-            return stream(requests, timeout=timeout, metadata=self._metadata)
+            return stream(
+                requests, timeout=timeout, metadata=[*self._metadata, *self._route]
+            )
 
     @contextlib.contextmanager
     def _while_open(self) -> Iterator[None]:
@@ -181,13 +235,13 @@ class Channel:
         try:
             yield
         except ValueError:
-            if not self._closed:
+            if not self._closed.is_set():
                 raise
             raise closed(self.address) from None
 
     def close(self) -> None:
         """Ends the connection and the calls on it."""
-        self._closed = True
+        self._closed.set()
         self._channel.close()
 
 

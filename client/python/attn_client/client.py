@@ -66,7 +66,8 @@ class AttentionClient:
     options that calls share are those of CallOptions. Thread-safe; close() ends
     the calls that are open.
 
-    address: "host:port" or "unix:/path".
+    address: "host:port" or "unix:/path"; or several servers, to which calls go in
+    turn: "dns:///name:port", every address of the name, or "ipv4:a:port,b:port".
     timeout: seconds that a call may take.
     tls_ca: PEM file of the CAs to trust, or "system"; without it there is no TLS.
     tls_cert, tls_key: PEM files to show to a server that asks for a certificate.

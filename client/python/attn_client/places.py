@@ -6,18 +6,19 @@ import copy
 import threading
 import time
 from dataclasses import dataclass
-from typing import Callable, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from .calls import Deadline
-from .channel import Channel, Security, join
+from .channel import Channel, Security, join, names_several
 from .errors import (
     AttnError,
     CancelledError,
     InvalidArgumentError,
     NotFoundError,
     UnavailableError,
+    precondition,
     refuse,
     with_more,
 )
@@ -99,6 +100,8 @@ class Place:
     session_id: str
     epoch: int
     next_step: int = 0
+    # As a proxy is told it; empty: there is none, or none that is told.
+    owner: str = ""
 
     def step(self, call: StepCall, position: int, deadline: Deadline) -> StepAnswer:
         """Makes the next step; one that was made is answered as before."""
@@ -124,8 +127,10 @@ class Places:
         connections: Connections,
         request: session_pb2.OpenSessionRequest,
         inputs: list[Buffer],
+        through_proxy: bool,
     ) -> None:
         self._addresses = addresses
+        self._through_proxy = through_proxy
         self._connections = connections
         # What sessions are opened with, and the tensors behind it.
         self._request = request
@@ -142,12 +147,25 @@ class Places:
     def release(self) -> None:
         self._connections.release()
 
-    def owner(self, named: str, asked: Channel) -> Channel:
-        """Where a session is that `asked` has opened, by what it was told."""
-        if not named:
-            return asked
+    def place(self, opened: Any, asked: Channel) -> Place:
+        """Of a session that `asked` has opened or forked, by what it was told."""
+        owner: str = opened.owner
+        channel = asked
+        if owner and not self._through_proxy:
+            channel = self._called(owner, asked)
+        elif not owner and names_several(asked.address):
+            raise precondition(
+                f"addresses: got {asked.address}, behind which a server does not say "
+                "which one it is, expected that each is started with "
+                "--advertise-address"
+            )
+        named = owner if self._through_proxy else ""
+        about = channel.about(opened.session_id, named)
+        return Place(about, opened.session_id, opened.epoch, owner=named)
+
+    def _called(self, owner: str, asked: Channel) -> Channel:
         try:
-            return self._connections.to(named)
+            return self._connections.to(owner)
         except AttnError as error:
             raise with_more(
                 error,
@@ -193,8 +211,7 @@ class Places:
             deadline,
             tuple(self._inputs),
         )
-        owner = self.owner(opened.owner, channel)
-        place = Place(owner, opened.session_id, opened.epoch)
+        place = self.place(opened, channel)
         try:
             for part in history.parts(self._replay_limits()):
                 call = self._replayed(part)

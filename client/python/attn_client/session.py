@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .calls import Deadline
 from .errors import precondition, refuse
 from .history import ReplayHistory
-from .places import Connections, Place, Places, checked_addresses, quietly
+from .places import Connections, Places, checked_addresses, quietly
 from .requests import checked_timeout
 from .results import Report, SessionInfo
 from .session_calls import call_small, describe_session
@@ -73,6 +73,7 @@ class Session:
         kv_dtype: npt.DTypeLike = "float32",
         max_tokens: int | None = None,
         idle_timeout: float | None = None,
+        through_proxy: bool = False,
         max_replay_bytes: int = _MAX_REPLAY_BYTES,
         patience: float = 10.0,
         timeout: float = 60.0,
@@ -81,9 +82,13 @@ class Session:
         """Opens it; here each address is asked once. InvalidArgumentError for what
         cannot be meant, else the error of the last address.
 
-        addresses: servers that may have it, each "host:port" or "unix:/path". The
-        first that takes it has it; when it is gone, those after it are asked in
-        turn, and that one last.
+        addresses: servers that may have it, or a proxy before them, each
+        "host:port" or "unix:/path", or several servers as "dns:///name:port" or
+        "ipv4:a:port,b:port", each with an --advertise-address. The first that takes
+        it has it; when it is gone, those after it are asked in turn, and that one
+        last.
+        through_proxy: the owner that a server names is told to the proxy at the
+        address, as metadata x-attn-route, and not called by itself.
         q_heads, q_dim: of q, and of what a row of it has.
         layers: 1 to 1024, each with a cache of its own.
         kv_heads: of k and v; q_heads a multiple of it. None: q_heads.
@@ -120,7 +125,7 @@ class Session:
         request, inputs = open_request(computed, extents, kv_dtype, idle_timeout)
         connections = Connections(security)
         history = ReplayHistory(layers, max_replay_bytes)
-        places = Places(named, connections, request, inputs)
+        places = Places(named, connections, request, inputs, through_proxy)
         try:
             place = places.open(history, 0.0, Deadline(self._timeout))
         except BaseException:
@@ -160,6 +165,11 @@ class Session:
     def address(self) -> str:
         """Where it is now."""
         return self._state.place.channel.address
+
+    @property
+    def owner(self) -> str:
+        """Its server, if that is behind a proxy and told its name; else empty."""
+        return self._state.place.owner
 
     @property
     def id(self) -> str:
@@ -323,10 +333,9 @@ class Session:
 
         state.settle(deadline)
         response = state.surviving(ask, deadline)
-        owner = state.places.owner(response.owner, state.place.channel)
         history = state.history.share()
         history.truncate(kept)
-        place = Place(owner, response.session_id, response.epoch)
+        place = state.places.place(response, state.place.channel)
         forked = SessionState(state.places.share(), place, history, state.patience)
         fork = Session._with(forked, self._timeout)
         there = list(response.session.lengths)

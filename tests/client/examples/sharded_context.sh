@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The example of a context over two servers: it asks both, agrees with one, and
+# The example of a context over three servers: it asks all, agrees with one, and
 # says in one line what is wrong with an address.
 #
 #   sharded_context.sh BIN
@@ -11,14 +11,18 @@ source "$ATTN_ROOT/deploy/server.sh"
 
 bin="$1"
 sockets="$(mktemp -d)"
-first_pid=""
-first_dir=""
+pids=()
+dirs=()
+logs=()
+addresses=()
 
 clean_up() {
-  stop_server
-  server_pid="$first_pid"
-  server_dir="$first_dir"
-  stop_server
+  local i
+  for i in "${!pids[@]}"; do
+    server_pid="${pids[i]}"
+    server_dir="${dirs[i]}"
+    stop_server
+  done
   rm -rf "$sockets"
 }
 trap clean_up EXIT
@@ -26,6 +30,12 @@ trap clean_up EXIT
 serve() {
   start_server "$bin" "--grpc-address=unix:$sockets/$1" --metrics-address= --http-address= \
     --drain-delay=0s --compute-threads=1
+  pids+=("$server_pid")
+  dirs+=("$server_dir")
+  logs+=("$server_log")
+  addresses+=("$server_address")
+  server_pid=""
+  server_dir=""
 }
 
 # Waits until the log of a server tells of an Attend over so many keys: a call is
@@ -38,26 +48,21 @@ await_keys() {
   done
 }
 
-serve first
-first_pid="$server_pid"
-first_dir="$server_dir"
-first_address="$server_address"
-first_log="$server_log"
-server_pid=""
-server_dir=""
-serve second
+for name in first second third; do serve "$name"; done
 
-output="$("$bin/sharded_context" "$first_address" "$server_address")" ||
+output="$("$bin/sharded_context" "${addresses[@]}")" ||
   fail "the example failed: $output"
 say "$output"
-grep -q "max difference from one server" <<<"$output" || fail "no difference"
+grep -q "3 servers: max difference from one server" <<<"$output" ||
+  fail "no difference"
 
-# Each its half, and the first one the whole too.
-await_keys "$first_log" 2048
-await_keys "$server_log" 2048
-await_keys "$first_log" 4096
+# 64 blocks of 64 keys, divided by three; and the first server the whole too.
+await_keys "${logs[0]}" 1344
+await_keys "${logs[1]}" 1344
+await_keys "${logs[2]}" 1408
+await_keys "${logs[0]}" 4096
 
 status=0
-output="$("$bin/sharded_context" "$first_address" nowhere 2>&1)" || status=$?
+output="$("$bin/sharded_context" "${addresses[0]}" nowhere 2>&1)" || status=$?
 [[ "$status" == 1 && "$(wc -l <<<"$output")" == 1 && "$output" == *nowhere* ]] ||
   fail "a wrong address gives: $output"

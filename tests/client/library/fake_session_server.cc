@@ -36,10 +36,11 @@ class FakeSessionServer::Service final : public v1::SessionService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Step(grpc::ServerContext* /*context*/,
+  grpc::Status Step(grpc::ServerContext* context,
                     const v1::StepRequest* request,
                     v1::StepResponse* response) override {
     std::unique_lock lock(mutex);
+    Hear(*context);
     if (auto refused = Refused(lock)) return *refused;
     const absl::Status status = MakeStep(*request, *response);
     if (!status.ok()) return ToGrpcStatus(status);
@@ -49,9 +50,13 @@ class FakeSessionServer::Service final : public v1::SessionService::Service {
   }
 
   grpc::Status StepStream(
-      grpc::ServerContext* /*context*/,
+      grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::StepStreamResponse, v1::StepStreamRequest>*
           stream) override {
+    {
+      const std::lock_guard lock(mutex);
+      Hear(*context);
+    }
     v1::StepStreamRequest request;
     while (stream->Read(&request)) {
       v1::StepStreamResponse answer;
@@ -70,10 +75,11 @@ class FakeSessionServer::Service final : public v1::SessionService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Fork(grpc::ServerContext* /*context*/,
+  grpc::Status Fork(grpc::ServerContext* context,
                     const v1::ForkRequest* request,
                     v1::ForkResponse* response) override {
     std::unique_lock lock(mutex);
+    Hear(*context);
     if (auto refused = Refused(lock)) return *refused;
     const auto found = Find(request->session_id());
     if (!found.ok()) return ToGrpcStatus(found.status());
@@ -87,10 +93,11 @@ class FakeSessionServer::Service final : public v1::SessionService::Service {
     return Answered();
   }
 
-  grpc::Status Rollback(grpc::ServerContext* /*context*/,
+  grpc::Status Rollback(grpc::ServerContext* context,
                         const v1::RollbackRequest* request,
                         v1::RollbackResponse* response) override {
     std::unique_lock lock(mutex);
+    Hear(*context);
     if (auto refused = Refused(lock)) return *refused;
     const auto found = Find(request->session_id());
     if (!found.ok()) return ToGrpcStatus(found.status());
@@ -98,19 +105,21 @@ class FakeSessionServer::Service final : public v1::SessionService::Service {
     return status.ok() ? Answered() : ToGrpcStatus(status);
   }
 
-  grpc::Status CloseSession(grpc::ServerContext* /*context*/,
+  grpc::Status CloseSession(grpc::ServerContext* context,
                             const v1::CloseSessionRequest* request,
                             v1::CloseSessionResponse* response) override {
     std::unique_lock lock(mutex);
+    Hear(*context);
     if (auto refused = Refused(lock)) return *refused;
     response->set_closed(sessions.erase(request->session_id()) > 0);
     return grpc::Status::OK;
   }
 
-  grpc::Status GetSession(grpc::ServerContext* /*context*/,
+  grpc::Status GetSession(grpc::ServerContext* context,
                           const v1::GetSessionRequest* request,
                           v1::GetSessionResponse* response) override {
     std::unique_lock lock(mutex);
+    Hear(*context);
     if (auto refused = Refused(lock)) return *refused;
     const auto found = Find(request->session_id());
     if (!found.ok()) return ToGrpcStatus(found.status());
@@ -147,9 +156,20 @@ class FakeSessionServer::Service final : public v1::SessionService::Service {
   bool hanging = false;
   int calls = 0;
   std::vector<SeenStep> seen;
+  std::vector<CallRoute> routes;
   std::map<std::string, FakeSession> sessions;
 
  private:
+  void Hear(const grpc::ServerContext& context) {
+    const auto value = [&](const char* key) -> std::string {
+      const auto found = context.client_metadata().find(key);
+      if (found == context.client_metadata().end()) return "";
+      return {found->second.data(), found->second.size()};
+    };
+    routes.push_back({.owner = value("x-attn-route"),
+                      .session_id = value("x-attn-session")});
+  }
+
   std::optional<grpc::Status> Refused(std::unique_lock<std::mutex>& lock) {
     ++calls;
     if (hanging) killed.wait(lock, [this] { return dying; });
@@ -261,6 +281,11 @@ void FakeSessionServer::DieAfterSteps(int steps) {
 std::vector<SeenStep> FakeSessionServer::steps() const {
   const std::lock_guard lock(service_->mutex);
   return service_->seen;
+}
+
+std::vector<CallRoute> FakeSessionServer::routes() const {
+  const std::lock_guard lock(service_->mutex);
+  return service_->routes;
 }
 
 int FakeSessionServer::sessions() const {

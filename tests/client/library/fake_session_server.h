@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/library/call_route.h"
 #include "grpcpp/server.h"
 #include "tests/client/library/fake_session.h"
 
@@ -41,6 +42,8 @@ class FakeSessionServer {
 
   // Those that were made, or answered again.
   std::vector<SeenStep> steps() const;
+  // What calls about a session, and streams of steps, told a proxy.
+  std::vector<CallRoute> routes() const;
   int sessions() const;
   // Of all kinds, those that were refused too.
   int calls() const;

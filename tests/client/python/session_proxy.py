@@ -72,6 +72,8 @@ class Proxy(grpc.GenericRpcHandler):
         self._lock = threading.Lock()
         # Methods in the order of their calls.
         self.calls: list[str] = []
+        # What they told of where they belong.
+        self.routes: list[dict[str, str]] = []
         self._server = grpc.server(futures.ThreadPoolExecutor(8), [self])
         port = self._server.add_insecure_port("127.0.0.1:0")
         self._server.start()
@@ -87,6 +89,13 @@ class Proxy(grpc.GenericRpcHandler):
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         method = details.method.rpartition("/")[2]
+        told = {
+            key: value
+            for key, value in details.invocation_metadata
+            if key.startswith("x-attn-")
+        }
+        with self._lock:
+            self.routes.append(told)
         if method == "StepStream":
             return grpc.stream_stream_rpc_method_handler(self._stream)
         return grpc.unary_unary_rpc_method_handler(

@@ -312,6 +312,33 @@ def test_steps_go_to_the_owner_that_the_server_names(
     assert front.calls == ["OpenSession", "OpenSession"]
 
 
+def test_a_proxy_is_told_the_owner_which_is_not_called(start_server, proxy, decode):
+    owner = "attn-1.attn:8001"  # Nobody is there.
+    front = proxy(start_server(f"--advertise-address={owner}").address)
+    with decode.open(front.address, through_proxy=True) as session:
+        assert (session.address, session.owner) == (front.address, owner)
+        decode.check(session.step(*decode.rows(0, 9)), 0, 9)
+        [streamed] = session.steps([decode.rows(9, 12)])
+        decode.check(streamed, 9, 12)
+        session.rollback(10)
+        with session.fork() as fork:
+            assert fork.owner == owner
+            decode.check(fork.step(*decode.rows(10, 12)), 10, 12)
+            named = {session.id, fork.id}
+    methods = [method for method in front.calls if method != "OpenSession"]
+    assert {"Step", "StepStream", "Rollback", "Fork", "CloseSession"} <= set(methods)
+    told = front.routes[1:]
+    assert {route["x-attn-route"] for route in told} == {owner}
+    assert {route["x-attn-session"] for route in told} == named
+    assert front.routes[0] == {}
+
+
+def test_several_servers_behind_one_address_must_say_which_they_are(server, decode):
+    with pytest.raises(AttnError, match="--advertise-address") as raised:
+        decode.open(f"ipv4:{server.address}")
+    assert raised.value.code is grpc.StatusCode.FAILED_PRECONDITION
+
+
 def test_an_address_that_cannot_understand_is_not_asked_around(server, proxy):
     flaky = proxy()
     flaky.plan("OpenSession", status(grpc.StatusCode.INVALID_ARGUMENT, "not so"))

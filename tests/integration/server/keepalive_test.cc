@@ -68,6 +68,24 @@ TEST(Keepalive, AnIdleClientMayPingAsOftenAsTheServerAllows) {
   EXPECT_FALSE(welcome.IsLostWithin(2 * kInterval));
 }
 
+// Clients that balance by themselves look for new servers when they connect.
+TEST(Keepalive, AnOldConnectionEndsAndItsClientGoesOn) {
+  constexpr milliseconds kHangGuard(120000);
+  ServerOptions options = TestOptions();
+  options.max_connection_age = absl::Milliseconds(200);
+  RunningServer ageing(options);
+  RunningServer ageless(TestOptions());
+  PingingConnection old(ageing.address(), milliseconds(60000));
+  PingingConnection lasting(ageless.address(), milliseconds(60000));
+  EXPECT_TRUE(old.IsLostWithin(kHangGuard));
+  EXPECT_FALSE(lasting.IsLostWithin(milliseconds(400)));
+  // Several ages long.
+  const auto channel =
+      grpc::CreateChannel(ageing.address(), grpc::InsecureChannelCredentials());
+  const auto end = system_clock::now() + milliseconds(1000);
+  while (system_clock::now() < end) EXPECT_EQ(HealthOf(channel, ""), "SERVING");
+}
+
 // Like a machine that lost its network: it takes what comes and says nothing.
 TEST(Keepalive, AConnectionThatAnswersNoPingIsClosed) {
   ServerOptions options = TestOptions();

@@ -101,6 +101,8 @@ TEST(Options, WhatDoesNotFitOfTheRestIsNamed) {
         [](auto& o) { o.tenant_max_inflight_bytes = -1; }},
        {"--min-ping-interval",
         [](auto& o) { o.min_ping_interval = -absl::Seconds(1); }},
+       {"--max-connection-age",
+        [](auto& o) { o.max_connection_age = -absl::Seconds(1); }},
        {"--min-ping-interval",
         [](auto& o) { o.min_ping_interval = absl::InfiniteDuration(); }},
        {"--drain-delay", [](auto& o) { o.drain_delay = -absl::Seconds(1); }},
