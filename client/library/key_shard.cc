@@ -20,7 +20,7 @@ constexpr int64_t kKeyStep = 64;
 // No sequence is longer; sums with it are exact, also as doubles.
 constexpr int64_t kFarthest = int64_t{1} << 48;
 
-TensorView Slice(TensorView view, int axis, KeyRange range) {
+TensorView Slice(TensorView view, int axis, ShardRange range) {
   const auto at = static_cast<size_t>(axis);
   if (view.data != nullptr) {
     view.data += range.begin * view.strides[at] *
@@ -42,7 +42,7 @@ absl::Status Refuse(absl::string_view field, absl::string_view got,
 // Makes the shard: one method for each stage that looks at keys.
 class Sharder {
  public:
-  Sharder(const AttendMessage& whole, KeyRange range)
+  Sharder(const AttendMessage& whole, ShardRange range)
       : whole_(whole),
         range_(range),
         queries_(whole.args.q.shape[2]),
@@ -249,7 +249,7 @@ class Sharder {
   }
 
   const AttendMessage& whole_;
-  const KeyRange range_;
+  const ShardRange range_;
   const int64_t queries_;
   const int64_t keys_;
   const std::set<uint32_t> whole_inputs_;
@@ -258,11 +258,11 @@ class Sharder {
 
 }  // namespace
 
-std::vector<KeyRange> DivideKeys(int64_t keys, int64_t count) {
+std::vector<ShardRange> DivideKeys(int64_t keys, int64_t count) {
   const int64_t steps = (keys + kKeyStep - 1) / kKeyStep;
   const int64_t parts =
       std::clamp<int64_t>(count, 1, std::max<int64_t>(steps, 1));
-  std::vector<KeyRange> ranges;
+  std::vector<ShardRange> ranges;
   for (int64_t i = 0; i < parts; ++i) {
     ranges.push_back(
         {.begin = std::min(steps * i / parts * kKeyStep, keys),
@@ -272,7 +272,7 @@ std::vector<KeyRange> DivideKeys(int64_t keys, int64_t count) {
 }
 
 absl::StatusOr<AttendMessage> ShardOf(const AttendMessage& message,
-                                      KeyRange range) {
+                                      ShardRange range) {
   const AttentionArgs& args = message.args;
   if (message.packed() || args.ragged() ||
       message.spec.projections.has_value()) {

@@ -11,14 +11,14 @@
 namespace attn {
 
 // Keys [begin, end).
-struct KeyRange {
+struct ShardRange {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
 // At most `count` ranges of [0, keys) in order, about equally long, each but
 // the last a multiple of 64 keys. One at least.
-std::vector<KeyRange> DivideKeys(int64_t keys, int64_t count);
+std::vector<ShardRange> DivideKeys(int64_t keys, int64_t count);
 
 // The call of `message` about the keys of `range` alone. Its views are into the
 // tensors of `message`. Asks for output and lse, in F32 (F64 if q is), without
@@ -32,6 +32,6 @@ std::vector<KeyRange> DivideKeys(int64_t keys, int64_t count);
 // projections, I8 keys, packed or ragged tensors; other outputs; and causal or
 // window masks beside lengths.
 absl::StatusOr<AttendMessage> ShardOf(const AttendMessage& message,
-                                      KeyRange range);
+                                      ShardRange range);
 
 }  // namespace attn

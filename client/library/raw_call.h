@@ -46,13 +46,12 @@ inline constexpr char kHealthCheckMethod[] = "/grpc.health.v1.Health/Check";
 struct ChannelOptions {
   // One of the forms of server_address.h; calls go to several in turn.
   std::string address = "127.0.0.1:8001";
-  // Largest response that is taken; no message has 2 GiB or more. The server's
-  // own limit bounds requests.
+  // Largest response that is taken, below 2 GiB. The server bounds requests.
   int64_t max_response_bytes = int64_t{2} << 30;
   // Ping an idle connection this often; servers allow 10 s and more.
   absl::Duration keepalive = absl::Seconds(30);
-  // Connections are shared by all channels of a process that have the same
-  // options. Give different numbers to get connections of their own.
+  // Channels of a process with the same options share connections. Different
+  // numbers get connections of their own.
   int connection = 0;
   ClientSecurity security{};
   // Of calls that may be made again: RawCallOptions::repeat.

@@ -71,7 +71,7 @@ absl::StatusOr<ShardedClient> ShardedClient::Connect(
 }
 
 absl::StatusOr<ShardedClient::Part> ShardedClient::Compute(
-    const AttendMessage& message, KeyRange keys, size_t first,
+    const AttendMessage& message, ShardRange keys, size_t first,
     absl::Time end) const {
   auto shard = ShardOf(message, keys);
   if (!shard.ok()) return shard.status();

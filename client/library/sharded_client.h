@@ -21,7 +21,7 @@ namespace attn {
 
 // Who attended to which keys.
 struct ShardReport {
-  KeyRange keys;
+  ShardRange keys;
   std::string address;
   v1::CallReport report;
 };
@@ -66,7 +66,7 @@ class ShardedClient {
 
   struct Part;
   // Asks one server after the other, beginning with `first`.
-  absl::StatusOr<Part> Compute(const AttendMessage& message, KeyRange keys,
+  absl::StatusOr<Part> Compute(const AttendMessage& message, ShardRange keys,
                                size_t first, absl::Time end) const;
 
   // As `clients_`.

@@ -125,7 +125,7 @@ TEST(DivideKeys, PartsAreInOrderWholeAndNearlyAlike) {
       int64_t end = 0;
       int64_t longest = 0;
       int64_t shortest = keys;
-      for (const KeyRange& range : ranges) {
+      for (const ShardRange& range : ranges) {
         EXPECT_EQ(range.begin, end);
         EXPECT_EQ(range.begin % 64, 0);
         EXPECT_TRUE(range.end > range.begin || keys == 0);
@@ -347,8 +347,8 @@ TEST(ShardOf, RefusesWhatSomeKeysAloneDoNotTell) {
     EXPECT_EQ(FieldOf(shard.status()), each.field) << shard.status();
   }
   OwnedCall call(4, 300, 1);
-  for (const KeyRange& range :
-       {KeyRange{-1, 3}, KeyRange{5, 4}, KeyRange{0, 301}}) {
+  for (const ShardRange& range :
+       {ShardRange{-1, 3}, ShardRange{5, 4}, ShardRange{0, 301}}) {
     EXPECT_EQ(FieldOf(ShardOf(call.message, range).status()), "range");
   }
 }

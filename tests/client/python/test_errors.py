@@ -109,10 +109,20 @@ def test_no_server_at_the_address(qkv):
     assert isinstance(refused.value, ConnectionError)
 
 
-@pytest.mark.parametrize("address", ["", "localhost", ":8001", "a:b", "a:0", "a:\u00b2", "unix:"])
+@pytest.mark.parametrize(
+    "address",
+    ["", "localhost", ":8001", "a:b", "a:0", "a:\u00b2", "unix:", "dns:///:1", "dns:///a"]
+    + ["ipv4:a:1", "ipv4:127.0.0.1:1,", "ipv4:[::1]:1", "ipv6:127.0.0.1:1"],
+)
 def test_an_address_that_is_none(address):
-    with pytest.raises(InvalidArgumentError, match="host:port or unix:/path"):
+    with pytest.raises(InvalidArgumentError, match="host:port, unix:/path"):
         AttentionClient(address)
+
+
+@pytest.mark.parametrize("address", ["dns:///{}", "ipv4:{}", "ipv4:{},127.0.0.1:1"])
+def test_an_address_of_several_servers(server, qkv, address):
+    with AttentionClient(address.format(server.address)) as client:
+        assert client.attend(*qkv).output.shape == qkv[0].shape
 
 
 def test_a_call_that_is_late(client):

@@ -139,8 +139,10 @@ def test_a_token_leaves_the_machine_under_tls_only():
 
 def test_which_addresses_are_this_machine():
     here = ("unix:/a", "localhost:1", "127.0.0.1:1", "127.9.9.9:1", "[::1]:1")
+    here += ("dns:///localhost:1", "ipv4:127.0.0.1:1,127.0.0.2:1", "ipv6:[::1]:1")
     assert all(is_this_machine(address) for address in here)
     away = ("10.0.0.1:1", "attn.test:1", "[::2]:1", "0.0.0.0:1", "127.0.0.1.test:1")
+    away += ("dns:///attn.test:1", "ipv4:127.0.0.1:1,10.0.0.1:1")
     assert not any(is_this_machine(address) for address in away)
 
 
