@@ -9,6 +9,7 @@ import unittest
 
 import dashboards
 import rules_tested
+import runbook
 from rule_files import Rule, Scenario, metric_names, read_rules, read_scenarios
 
 RULES = """\
@@ -197,6 +198,42 @@ class DashboardsTest(unittest.TestCase):
         text = json.dumps(self.whole)
         self.assertEqual(list(dashboards.dashboard_faults(self.path, text)),
                          ["not laid out as dashboards.py --write does it"])
+
+
+class RunbookTest(unittest.TestCase):
+    """Each changes the shipped runbook, which has no faults, by one mistake."""
+
+    def setUp(self):
+        self.root = pathlib.Path(__file__).parents[2]
+        self.text = (self.root / "deploy/RUNBOOK.md").read_text(encoding="utf-8")
+        self.rules = [rule for path in
+                      (self.root / "deploy/prometheus/rules").glob("*.yml")
+                      for rule in read_rules(path)]
+
+    def faults(self, text):
+        return list(runbook.faults(text, self.rules, self.root))
+
+    def test_every_alert_has_its_section(self):
+        self.assertGreater(len(self.rules), 0)
+        self.assertEqual(self.faults(self.text), [])
+
+    def test_each_mistake_is_found(self):
+        mistakes = {
+            "0 sections are called AttnDown": ("### AttnDown", "### "),
+            "2 sections are called AttnDown": ("### AttnNoTargets", "### AttnDown"),
+            "there is no alert AttnSlow": ("## Alerts", "### AttnSlow\n\nx\n\n## Alerts"),
+            "there is no deploy/go.sh": ("deploy/run.sh", "deploy/go.sh"),
+            "there is no prometheus/READ.md": ("prometheus/README.md",
+                                               "prometheus/READ.md"),
+        }
+        for words, (old, new) in mistakes.items():
+            self.assertIn(words, " ".join(self.faults(self.text.replace(old, new))))
+
+    def test_a_section_without_words_is_found(self):
+        begin = self.text.index("### AttnDown") + len("### AttnDown")
+        end = self.text.index("### AttnNoTargets")
+        self.assertEqual(self.faults(self.text[:begin] + "\n\n" + self.text[end:]),
+                         ["AttnDown says nothing"])
 
 
 if __name__ == "__main__":
