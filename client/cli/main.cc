@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/cli/attend_command.h"
 #include "client/cli/backward_command.h"
+#include "client/cli/capacity_command.h"
 #include "client/cli/check_command.h"
 #include "client/cli/command.h"
 #include "client/cli/completion_command.h"
@@ -35,7 +36,7 @@ constexpr AddCommand kCommands[] = {
     AddHeatmapCommand,    AddConvertCommand,  AddPlanCommand,
     AddInfoCommand,       AddHealthCommand,   AddLayerCommand,
     AddSessionCommand,    AddCheckCommand,    AddLoadCommand,
-    AddCompletionCommand,
+    AddCapacityCommand,   AddCompletionCommand,
 };
 
 constexpr char kProgramFooter[] = R"(

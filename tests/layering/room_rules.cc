@@ -260,10 +260,11 @@ const std::vector<Room>& Rooms() {
       {"client/load",
        {"engine/core", "proto", "client/io", "client/library"},
        {"absl", "gRPC", "json", "protobuf", "threads"}},
+      {"client/capacity", {"engine/core"}, {"absl", "json"}},
       {"client/draw", {"engine/core"}, {"absl", "FreeType", "libpng"}},
       {"client/cli",
        {"engine/core", "proto", "client/io", "client/library", "client/load",
-        "client/draw"},
+        "client/capacity", "client/draw"},
        {"absl", "CLI11", "json", "protobuf", "threads"}},
       // What a user of the library can do, and no more.
       {"client/examples",

@@ -1,0 +1,2 @@
+def profile_of(*a): return {}
+def describe(p): return ""
