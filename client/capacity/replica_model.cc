@@ -12,10 +12,8 @@ namespace {
 
 // As server/README.md says: beside the budgets 15 %.
 constexpr double kBesideBudgets = 1.15;
-constexpr double kTail = 0.99;
-// Of the standard normal distribution, at kTail.
+// Of the standard normal distribution, at kStepTail.
 constexpr double kNormalTail = 2.3263478740408408;
-constexpr double kBitsPerByte = 8;
 
 WaitingTime WaitOf(const SessionLoad& load, int cores, double sessions) {
   return {.servers = cores,
@@ -103,7 +101,7 @@ std::vector<ReplicaFigure> ReplicaModel::Figures(double sessions) const {
        bits, share},
       {CapacityLimit::kNetworkOut, calls * load_.mean.bytes_out * kBitsPerByte,
        bits, share},
-      {CapacityLimit::kStepLatency, StepSeconds(sessions, kTail),
+      {CapacityLimit::kStepLatency, StepSeconds(sessions, kStepTail),
        setting_.p99_seconds},
       {CapacityLimit::kTokenTime, token_seconds, 1 / workload_.rate},
       {CapacityLimit::kSessionCount, sessions,

@@ -10,6 +10,9 @@
 
 namespace attn {
 
+// The share of steps that the goal is for.
+inline constexpr double kStepTail = 0.99;
+
 // One server, and what is asked of it. A value.
 struct ReplicaSetting {
   int cores = 2;

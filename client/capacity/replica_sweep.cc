@@ -13,9 +13,7 @@
 namespace attn {
 namespace {
 
-constexpr double kBitsPerByte = 8;
 constexpr double kMedian = 0.5;
-constexpr double kTail = 0.99;
 // Of each replica, and of all together: enough for a p99, in well under a
 // second.
 constexpr int64_t kCallsPerReplica = 300;
@@ -73,7 +71,7 @@ class ClusterTraffic {
 
   // The stops of a call at its replica, after those that there are.
   const CallDemand& Add(double bytes_per_second,
-                      std::vector<QueueVisit>& visits) {
+                        std::vector<QueueVisit>& visits) {
     const size_t first = kStations * replica_.Choose(random_);
     const size_t kind = kind_.Choose(random_);
     is_step_.push_back(kind == 0);
@@ -213,7 +211,7 @@ void ReplicaSweep::Simulate(const std::vector<int64_t>& held, bool proxied,
   const std::vector<double> seconds =
       cluster.StepSeconds(RunQueues(traffic, stations, random));
   path.p50_seconds = QuantileSeconds(seconds, kMedian);
-  path.p99_seconds = QuantileSeconds(seconds, kTail);
+  path.p99_seconds = QuantileSeconds(seconds, kStepTail);
 }
 
 }  // namespace attn

@@ -7,7 +7,7 @@ namespace {
 
 // What a call costs beside its kernels, and its way over the network.
 CallDemand DemandBesideKernels(const MachineProfile& machine,
-                           const CallVolume& volume) {
+                               const CallVolume& volume) {
   CallDemand cost;
   cost.cpu_seconds =
       machine.call_seconds + volume.layers * machine.layer_seconds +
@@ -19,7 +19,7 @@ CallDemand DemandBesideKernels(const MachineProfile& machine,
 }
 
 CallDemand WithKernels(CallDemand cost, double kernel_seconds,
-                     const ComputeSite& site) {
+                       const ComputeSite& site) {
   const double shared = cost.bus_bytes * site.cores / site.bus_bytes_per_second;
   cost.service_seconds = cost.cpu_seconds + std::max(kernel_seconds, shared);
   cost.cpu_seconds += kernel_seconds;
@@ -60,7 +60,8 @@ class CallMix {
 }  // namespace
 
 CallDemand StepDemand(const MachineProfile& machine,
-                  const SessionWorkload& workload, const ComputeSite& site) {
+                      const SessionWorkload& workload,
+                      const ComputeSite& site) {
   const CallVolume volume = StepVolume(workload);
   const ReadCost& read = machine.read(workload.kv_dtype);
   return WithKernels(DemandBesideKernels(machine, volume),
@@ -70,8 +71,8 @@ CallDemand StepDemand(const MachineProfile& machine,
 }
 
 CallDemand PrefillDemand(const MachineProfile& machine,
-                     const SessionWorkload& workload, const ComputeSite& site,
-                     int64_t chunk) {
+                         const SessionWorkload& workload,
+                         const ComputeSite& site, int64_t chunk) {
   const CallVolume volume = PrefillVolume(workload, chunk);
   return WithKernels(
       DemandBesideKernels(machine, volume),
@@ -79,8 +80,8 @@ CallDemand PrefillDemand(const MachineProfile& machine,
 }
 
 std::vector<DemandClass> DemandClasses(const MachineProfile& machine,
-                                   const SessionWorkload& workload,
-                                   const ComputeSite& site) {
+                                       const SessionWorkload& workload,
+                                       const ComputeSite& site) {
   std::vector<DemandClass> classes = {
       {workload.calls_per_second(), StepDemand(machine, workload, site)}};
   // A session lives until its prompt has grown to all its tokens.
@@ -96,9 +97,11 @@ std::vector<DemandClass> DemandClasses(const MachineProfile& machine,
 SessionLoad LoadOfSession(const MachineProfile& machine,
                           const SessionWorkload& workload,
                           const ComputeSite& site) {
-  const std::vector<DemandClass> classes = DemandClasses(machine, workload, site);
+  const std::vector<DemandClass> classes =
+      DemandClasses(machine, workload, site);
   CallMix mix;
-  for (const DemandClass& one : classes) mix.Add(one.calls_per_second, one.cost);
+  for (const DemandClass& one : classes)
+    mix.Add(one.calls_per_second, one.cost);
   SessionLoad load;
   load.step = classes.front().cost;
   load.step_variation = machine.service_variation;

@@ -12,6 +12,7 @@ namespace attn {
 // transmission unit of 1500, timestamps, and preamble, header, checksum and gap
 // of a frame.
 inline constexpr double kWireShare = 1538.0 / 1448.0;
+inline constexpr double kBitsPerByte = 8;
 
 // Where calls are computed. A value.
 struct ComputeSite {
@@ -35,10 +36,10 @@ struct CallDemand {
 };
 
 CallDemand StepDemand(const MachineProfile& machine,
-                  const SessionWorkload& workload, const ComputeSite& site);
+                      const SessionWorkload& workload, const ComputeSite& site);
 CallDemand PrefillDemand(const MachineProfile& machine,
-                     const SessionWorkload& workload, const ComputeSite& site,
-                     int64_t chunk);
+                         const SessionWorkload& workload,
+                         const ComputeSite& site, int64_t chunk);
 
 // Calls of one kind. A value.
 struct DemandClass {
@@ -50,8 +51,8 @@ struct DemandClass {
 // All kinds of calls of a session: steps of one token first, then those of
 // prompts, chunk by chunk.
 std::vector<DemandClass> DemandClasses(const MachineProfile& machine,
-                                   const SessionWorkload& workload,
-                                   const ComputeSite& site);
+                                       const SessionWorkload& workload,
+                                       const ComputeSite& site);
 
 // All calls of one session, steps of one token and those of prompts. A value.
 struct SessionLoad {

@@ -13,8 +13,8 @@ namespace {
 using CapacityDocument = nlohmann::ordered_json;
 
 constexpr double kNanos = 1e9;
-constexpr double kGiga = 1e9;
-constexpr double kGib = 1 << 30;
+constexpr double kBillion = 1e9;
+constexpr double kGibBytes = 1 << 30;
 constexpr double kPercent = 100;
 
 // How a figure is read by people.
@@ -31,13 +31,13 @@ FigureUnit UnitOf(CapacityLimit limit) {
     case CapacityLimit::kCores:
       return {"cores in use", "cores", 1, true};
     case CapacityLimit::kMemoryBus:
-      return {"memory bus, GB/s", "bytes_per_second", kGiga, true};
+      return {"memory bus, GB/s", "bytes_per_second", kBillion, true};
     case CapacityLimit::kMemory:
-      return {"memory, GiB", "bytes", kGib, true};
+      return {"memory, GiB", "bytes", kGibBytes, true};
     case CapacityLimit::kNetworkIn:
-      return {"network in, Gb/s", "bits_per_second", kGiga, true};
+      return {"network in, Gb/s", "bits_per_second", kBillion, true};
     case CapacityLimit::kNetworkOut:
-      return {"network out, Gb/s", "bits_per_second", kGiga, true};
+      return {"network out, Gb/s", "bits_per_second", kBillion, true};
     case CapacityLimit::kStepLatency:
       return {"p99 of a step, ms", "seconds", 1e-3, false};
     case CapacityLimit::kTokenTime:
@@ -77,8 +77,8 @@ std::string MachineLine(const CapacityJob& job) {
 std::string ReplicaLine(const CapacityJob& job) {
   const ReplicaSetting& r = job.replica;
   return absl::StrFormat("replicas: %d cores, %s GiB, %s Gb/s\n", r.cores,
-                         Short(r.memory_bytes / kGib),
-                         Short(r.network_bits_per_second / kGiga));
+                         Short(r.memory_bytes / kGibBytes),
+                         Short(r.network_bits_per_second / kBillion));
 }
 
 std::string Answer(const CapacityJob& job, const CapacityPlan& plan) {
@@ -87,7 +87,7 @@ std::string Answer(const CapacityJob& job, const CapacityPlan& plan) {
       "%d %s with %s cores and %s GiB of memory in all\n", plan.replicas,
       plan.replicas == 1 ? "replica" : "replicas",
       Short(replicas * job.replica.cores),
-      Short(replicas * job.replica.memory_bytes / kGib));
+      Short(replicas * job.replica.memory_bytes / kGibBytes));
   absl::StrAppendFormat(
       &text, "each holds %d sessions, and %d at most: what binds is %s\n",
       plan.sessions_per_replica, plan.most.sessions,
@@ -235,7 +235,7 @@ std::string SweepText(const CapacityJob& job,
                       "proxy: one of %d cores, %s Gb/s\n\n",
                       std::string(NameOf(job.sweep.placement)),
                       job.sweep.proxy_cores,
-                      Short(job.sweep.proxy_bits_per_second / kGiga)),
+                      Short(job.sweep.proxy_bits_per_second / kBillion)),
       table.ToString());
 }
 

@@ -2,7 +2,8 @@
 """Measures what steps of sessions cost here, and fits the machine's profile.
 
 usage: measure.py BIN --out PROFILE.json [--raw FILE] [--rounds N]
-                  [--seconds S] [--cores N] [--name NAME]
+                  [--seconds S] [--cores N] [--name NAME] [--kinds KIND,...]
+       measure.py --from FILE,... --out PROFILE.json [--cores N] [--name NAME]
 
 BIN holds attn and attn-server. Rounds are interleaved. What counts is CPU time
 of the server, so that another program costs little; of the rounds the least, for
@@ -13,6 +14,7 @@ import argparse
 import json
 import platform
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,17 @@ import served
 
 MEMORY_POINT = points.Point(8, 8, 128, 1024, 1, "f32")
 MEMORY_SESSIONS = 48
+# The proxy keeps none, and what the server reads is of no concern.
+PROXY_SESSIONS = 8
+KINDS = ("step", "bus", "proxy", "memory")
 # So little that of resident memory the sessions' is the most.
 MEMORY_FLAGS = (f"--max-inflight-bytes={64 << 20}",
                 f"--max-message-bytes={16 << 20}",
                 f"--max-transport-bytes={64 << 20}")
+
+
+class TooFewSamples(RuntimeError):
+    """The machine was too busy for the time that was given."""
 
 
 def flags_of(point: points.Point, seconds: float, sessions: int,
@@ -50,14 +59,18 @@ def measure_steps(attn: Path, point: points.Point, seconds: float,
                   proxy: served.HaProxy | None = None) -> dict[str, float]:
     """Of the steps of one token alone: not of those that bring first tokens."""
     address = proxy.address if proxy else server.address
+    sessions = PROXY_SESSIONS if proxy else point.sessions
+    prefill_steps = point.prefill_steps * sessions // point.sessions
     before = served.take_sample(server, proxy)
     samples, report = served.run_load(
-        attn, address, flags_of(point, seconds, point.sessions), server, proxy)
-    begun = before.steps + point.prefill_steps
+        attn, address, flags_of(point, seconds, sessions), server, proxy)
+    begun = before.steps + prefill_steps
     end = max(sample.steps for sample in samples)
+    # While the connections stand: the figures of those that are gone are, too.
     while_read = [s for s in samples
-                  if begun + 0.1 * (end - begun) < s.steps < end or s is samples[-1]]
-    while_read = [s for s in while_read if s.received > 0]
+                  if s.steps > begun + 0.1 * (end - begun) and s.received > 0]
+    if not while_read or while_read[-1].steps == while_read[0].steps:
+        raise TooFewSamples(point.name)
     figures = {
         "cpu_s": slope(while_read, "server_cpu"),
         "proxy_cpu_s": slope(while_read, "proxy_cpu"),
@@ -67,16 +80,25 @@ def measure_steps(attn: Path, point: points.Point, seconds: float,
         "compute_s": report["server"]["compute_us"]["p50"] / 1e6,
     }
     filled = [s for s in samples if s.steps <= begun]
-    if len(filled) > 1 and filled[-1].steps > before.steps:
-        done = (filled[-1].steps - before.steps) / point.prefill_steps
+    if not proxy and len(filled) > 1 and filled[-1].steps > before.steps:
+        done = (filled[-1].steps - before.steps) / prefill_steps
         figures["prefill_cpu_s"] = (
             filled[-1].server_cpu - before.server_cpu) / done
     return figures
 
 
+def patiently(measure: Callable[[float], dict[str, float]],
+              seconds: float) -> dict[str, float]:
+    for attempt in range(3):
+        try:
+            return measure(seconds * 2 ** attempt)
+        except TooFewSamples:
+            continue
+    raise RuntimeError("the machine is too busy to measure anything")
+
+
 def measure_memory(folder: Path) -> dict[str, float]:
     with served.AttnServer(folder, 1, *MEMORY_FLAGS) as server:
-        assert isinstance(server, served.AttnServer)
         idle = server.idle_bytes
         samples, _ = served.run_load(
             folder / "attn", server.address,
@@ -93,30 +115,29 @@ def free_port() -> int:
         return port
 
 
-def measure_round(folder: Path, seconds: float, cores: int,
-                  rows: list[dict[str, Any]]) -> None:
+def measure_round(given: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     def add(kind: str, point: points.Point, figures: dict[str, float]) -> None:
         rows.append({"kind": kind, "point": vars(point), **figures})
         print(f"{kind:6} {point.name:55} {1e6 * figures['cpu_s']:9.1f} us of CPU,"
               f" {figures['per_second']:8.1f}/s", flush=True)
 
+    folder = given.bin
     attn = folder / "attn"
-    for point in points.step_points():
+    for kind, shapes, threads in (("step", points.step_points(), 1),
+                                  ("bus", points.bus_points(), given.cores)):
+        for point in shapes if kind in given.kinds else []:
+            with served.AttnServer(folder, threads) as server:
+                add(kind, point, patiently(
+                    lambda seconds: measure_steps(attn, point, seconds, server),
+                    given.seconds))
+    for point in points.proxy_points() if "proxy" in given.kinds else []:
         with served.AttnServer(folder, 1) as server:
-            assert isinstance(server, served.AttnServer)
-            add("step", point, measure_steps(attn, point, seconds, server))
-    for point in points.bus_points():
-        with served.AttnServer(folder, cores) as server:
-            assert isinstance(server, served.AttnServer)
-            add("bus", point, measure_steps(attn, point, seconds, server))
-    for point in points.proxy_points():
-        with served.AttnServer(folder, 1) as server:
-            assert isinstance(server, served.AttnServer)
             with served.HaProxy(server.address, free_port()) as proxy:
-                assert isinstance(proxy, served.HaProxy)
-                add("proxy", point,
-                    measure_steps(attn, point, seconds, server, proxy))
-    rows.append({"kind": "memory", **measure_memory(folder)})
+                add("proxy", point, patiently(
+                    lambda seconds: measure_steps(attn, point, seconds, server,
+                                                  proxy), given.seconds))
+    if "memory" in given.kinds:
+        rows.append({"kind": "memory", **measure_memory(folder)})
 
 
 def processor() -> str:
@@ -128,27 +149,33 @@ def processor() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("bin", type=Path)
+    parser.add_argument("bin", type=Path, nargs="?")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--raw", type=Path, help="every figure of every round")
+    parser.add_argument("--from", dest="raws", default="",
+                        help="such files: fit only, measure nothing")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--cores", type=int, default=served.cores())
-    parser.add_argument("--name", default="")
+    parser.add_argument("--name", default=processor())
+    parser.add_argument("--kinds", default=",".join(KINDS))
     given = parser.parse_args()
     rounds: list[list[dict[str, Any]]] = []
-    for number in range(given.rounds):
+    for path in given.raws.split(",") if given.raws else []:
+        rounds += json.loads(Path(path).read_text())
+    for number in range(0 if given.raws else given.rounds):
         print(f"round {number + 1} of {given.rounds}", flush=True)
         rounds.append([])
         try:
-            measure_round(given.bin, given.seconds, given.cores, rounds[-1])
+            measure_round(given, rounds[-1])
         finally:
             if given.raw:
                 given.raw.write_text(json.dumps(rounds, indent=1))
-    conditions = {"processor": processor(), "rounds": given.rounds,
+    if not given.raws and set(given.kinds.split(",")) != set(KINDS):
+        return
+    conditions = {"processor": processor(), "rounds": len(rounds),
                   "seconds": given.seconds}
-    profile = fit.profile_of(rounds, given.cores, given.name or processor(),
-                             conditions)
+    profile = fit.profile_of(rounds, given.cores, given.name, conditions)
     given.out.write_text(json.dumps(profile, indent=2) + "\n")
     print(fit.describe(profile))
 

@@ -11,7 +11,7 @@ import time
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 START_SECONDS = 60
 SAMPLE_SECONDS = 0.1
@@ -71,7 +71,7 @@ class Child:
         found = re.search(r"VmRSS:\s+(\d+) kB", text)
         return int(found.group(1)) * 1024 if found else 0
 
-    def __enter__(self) -> "Child":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
