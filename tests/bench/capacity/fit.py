@@ -122,8 +122,9 @@ def profile_of(rounds: list[Rows], cores: int, name: str,
     known = [(p, s) for p, s in steps if not p.held_out]
     costs = least_squares([p for p, _ in known], [s for _, s in known])
     proxy_call, proxy_byte, proxy_error = fit_proxy(rounds)
-    bus = max(rate * point.read_bytes for point, rate in
-              quietest(rounds, "bus", "per_second", largest=True))
+    # CPU time has in it that cores wait for memory while others read it.
+    bus = cores * max(point.read_bytes / seconds for point, seconds in
+                      quietest(rounds, "bus", "cpu_s"))
     memory = [row for rows in rounds for row in rows if row["kind"] == "memory"]
     errors = {p.name: [predicted(costs, p) / s - 1, p.held_out]
               for p, s in steps}
