@@ -1,42 +1,49 @@
 # syntax=docker/dockerfile:1
-# Packages come from deploy/packages, as everywhere else. Building it without a
-# container engine's daemon: deploy/image/build_and_run.sh.
+# An image of two programs and what they need, without a shell. Packages come from
+# deploy/packages, as everywhere else. Building it without a container engine's
+# daemon: deploy/image/build_and_run.sh. What is in it: deploy/image/README.md.
 FROM debian:bookworm-slim AS build
 WORKDIR /src
 COPY deploy/packages deploy/packages
 COPY deploy/common.sh deploy/install_packages.sh deploy/
-RUN deploy/install_packages.sh build
+RUN deploy/install_packages.sh build runtime image-build
 COPY CMakeLists.txt CMakePresets.json ./
 COPY engine engine
 COPY proto proto
 COPY server server
 COPY client client
-RUN cmake --preset release \
- && cmake --build --preset release \
- && strip build/release/bin/attn-server build/release/bin/attn
+# Nothing but a faster second build.
+ARG CCACHE_DIR=/root/.cache/ccache
+RUN --mount=type=cache,target=/root/.cache/ccache \
+    bash -c 'source deploy/common.sh && build_preset release attn-server attn'
+COPY LICENSE ./
+COPY deploy/image/collect.sh deploy/image/
+RUN deploy/image/collect.sh /image /state build/release/bin/attn-server \
+    build/release/bin/attn
 
-FROM debian:bookworm-slim
+FROM scratch
+COPY --from=build /image/ /
+# Where a volume for --session-dir or --layer-dir is mounted: empty, and the only
+# folder that is the user's own.
+COPY --from=build --chown=10001:10001 /state/ /var/lib/
 ARG VERSION=0.1.0
 ARG REVISION=unknown
+ARG CREATED=unknown
 LABEL org.opencontainers.image.title="attn" \
       org.opencontainers.image.description="Attention as a service, by gRPC" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
-RUN --mount=type=bind,source=deploy,target=/mnt/deploy \
-    /mnt/deploy/install_packages.sh runtime \
- && apt-get clean \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/apt \
-           /var/log/dpkg.log /usr/share/doc/* /usr/share/man/*
-COPY --from=build /src/build/release/bin/attn-server /src/build/release/bin/attn \
-     /usr/local/bin/
-# Writes nothing to disk: run it with a read-only root and no capabilities.
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
+# Writes nothing to disk, but what --session-dir and --layer-dir name: run it with
+# a read-only root and no capabilities.
 USER 10001:10001
-ENV ATTN_GRPC_ADDRESS=0.0.0.0:8001 \
+ENV PATH=/usr/local/bin \
+    ATTN_GRPC_ADDRESS=0.0.0.0:8001 \
     ATTN_METRICS_ADDRESS=0.0.0.0:8002 \
     ATTN_HTTP_ADDRESS=0.0.0.0:8000
 EXPOSE 8000 8001 8002
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
-  CMD ["attn", "--timeout", "2s", "health"]
+  CMD ["/usr/local/bin/attn", "--timeout", "2s", "health"]
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["attn-server"]
+ENTRYPOINT ["/usr/local/bin/attn-server"]
