@@ -4,7 +4,8 @@
 # daemon: deploy/image/build_and_run.sh. What is in it: deploy/image/README.md.
 FROM debian:bookworm-slim AS build
 WORKDIR /src
-COPY deploy/packages deploy/packages
+COPY deploy/packages/build.txt deploy/packages/runtime.txt \
+     deploy/packages/image-build.txt deploy/packages/
 COPY deploy/common.sh deploy/install_packages.sh deploy/
 RUN deploy/install_packages.sh build runtime image-build
 COPY CMakeLists.txt CMakePresets.json ./
@@ -12,8 +13,9 @@ COPY engine engine
 COPY proto proto
 COPY server server
 COPY client client
-# Nothing but a faster second build.
+# Nothing but a faster second build: the compiler cache asks for the language too.
 ARG CCACHE_DIR=/root/.cache/ccache
+ARG LANG=C.UTF-8
 RUN --mount=type=cache,target=/root/.cache/ccache \
     bash -c 'source deploy/common.sh && build_preset release attn-server attn'
 COPY LICENSE ./

@@ -34,7 +34,8 @@ cache_arguments() {
   local folder
   folder="$(ccache --get-config cache_dir 2>/dev/null || true)"
   [[ -d "$folder" ]] || return 0
-  printf '%s\n' --build-arg CCACHE_DIR=/ccache --volume "$folder:/ccache"
+  printf '%s\n' --build-arg CCACHE_DIR=/ccache --volume "$folder:/ccache" \
+    --build-arg "LANG=${LANG:-}"
 }
 
 build() {

@@ -36,9 +36,9 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# The shipped configuration, but for the place of the server and the pace.
+# The shipped configuration, but for the place of the one server and the pace.
 configure_prometheus() {
-  sed -E "s/attn:8002/$server_metrics/; s/(_interval): .*/\1: 1s/" \
+  sed -E "s/\"attn-1:8002\".*\]/\"$server_metrics\"]/; s/(_interval): .*/\1: 1s/" \
     "$ATTN_ROOT/deploy/prometheus/prometheus.yml" >"$work/prometheus.yml"
   cp -R "$rules" "$work/rules"
   promtool check config "$work/prometheus.yml"
