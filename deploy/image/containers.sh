@@ -10,6 +10,8 @@ readonly ATTN_IMAGE="localhost/attn:dev"
 # use_containers <folder>: images and containers of this script are kept there.
 # Settings that need no systemd, no own cgroups and no raised limits.
 use_containers() {
+  local files
+  files="$(ulimit -Hn)"
   CONTAINERS_STORE="$1"
   cat >"$1/storage.conf" <<CONF
 [storage]
@@ -19,7 +21,7 @@ graphroot = "$1/graph"
 CONF
   cat >"$1/containers.conf" <<CONF
 [containers]
-default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
+default_ulimits = ["nofile=$files:$files", "nproc=4096:4096"]
 [engine]
 cgroup_manager = "cgroupfs"
 runtime = "runc"
