@@ -20,7 +20,8 @@ RUN --mount=type=cache,target=/root/.cache/ccache \
     bash -c 'source deploy/common.sh && build_preset release attn-server attn'
 COPY LICENSE ./
 COPY deploy/image/collect.sh deploy/image/
-RUN deploy/image/collect.sh /image /state build/release/bin/attn-server \
+RUN strip build/release/bin/attn-server build/release/bin/attn \
+ && deploy/image/collect.sh /image /state build/release/bin/attn-server \
     build/release/bin/attn
 
 FROM scratch

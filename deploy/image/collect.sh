@@ -4,10 +4,10 @@
 #
 #   deploy/image/collect.sh ROOT STATE PROGRAM...
 #
-# ROOT becomes the image's root: the programs, stripped, the libraries that they
-# load, the files named below, the licences of all these, and what a scanner for
-# known faults asks for: the packages that they are from. STATE holds the empty
-# folders that are the user's own.
+# ROOT becomes the image's root: the programs, the libraries that they load, the
+# files named below, the licences of all these, and what a scanner for known faults
+# asks for: the packages that they are from. STATE holds the empty folders that are
+# the user's own.
 set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -31,18 +31,30 @@ libraries_of() {
   sed -nE 's|^.*[[:space:]](/[^ ]+) \(0x[0-9a-f]+\)$|\1|p' <<<"$listed"
 }
 
-# The one package that a file is from. With /lib a link to /usr/lib, packages
-# still know their files by either name.
-package_of() {
-  local path owner
-  path="$(realpath "$1")"
-  for path in "$path" "${path#/usr}"; do
-    owner="$(dpkg-query -S "$path" 2>/dev/null)" || continue
-    echo "${owner%%:*}"
-    return
+# learn_owners <file...>: asks once which package each file is from, by its own
+# path. With /lib a link to /usr/lib, packages still know their files by either name.
+declare -A owner
+learn_owners() {
+  local file path line asked=()
+  for file in "$@"; do
+    path="$(realpath "$file")"
+    asked+=("$path" "${path#/usr}")
   done
-  [[ "$1" == /etc/ssl/certs/* ]] || fail "no package has $1"
-  echo "$made_by_package"
+  # It fails for a name that it does not know, as one of the two always is.
+  while IFS= read -r line; do
+    owner["${line#*: }"]="${line%%:*}"
+  done < <(dpkg-query -S "${asked[@]}" 2>/dev/null || true)
+}
+
+package_of() {
+  local path
+  path="$(realpath "$1")"
+  path="${owner[$path]:-${owner[${path#/usr}]:-}}"
+  if [[ -z "$path" && "$1" == /etc/ssl/certs/* ]]; then
+    path="$made_by_package"
+  fi
+  [[ -n "$path" ]] || fail "no package has $1"
+  echo "$path"
 }
 
 # Debian's own links, as paths name the folders by either name.
@@ -64,15 +76,13 @@ add_file() {
   packages+=("$package")
 }
 
-add_programs() {
-  local program library
-  for program in "$@"; do
-    install --strip --mode=755 "$program" "$root/usr/local/bin/"
-  done
-  for library in $(for program in "$@"; do libraries_of "$program"; done |
-    sort -u); do
-    add_file "$library"
-  done
+add_files() {
+  local program file listed libraries
+  install --mode=755 "$@" "$root/usr/local/bin/"
+  listed="$(for program in "$@"; do libraries_of "$program"; done)"
+  mapfile -t libraries < <(sort -u <<<"$listed")
+  learn_owners "${libraries[@]}" "${files[@]}"
+  for file in "${libraries[@]}" "${files[@]}"; do add_file "$file"; done
   ldconfig -r "$root"
   # The only thing that it leaves and nobody reads.
   rm -rf "$root/var/cache/ldconfig"
@@ -101,7 +111,7 @@ PASSWD
 }
 
 main() {
-  local file package
+  local package
   (($# > 2)) || fail "usage: deploy/image/collect.sh ROOT STATE PROGRAM..."
   root="$1"
   status="$root/var/lib/dpkg/status.d"
@@ -110,8 +120,7 @@ main() {
   chmod 700 "$2/attn"
   shift 2
   make_links
-  add_programs "$@"
-  for file in "${files[@]}"; do add_file "$file"; done
+  add_files "$@"
   for package in $(printf '%s\n' "${packages[@]}" | sort -u); do
     add_package "$package"
   done
