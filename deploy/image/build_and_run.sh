@@ -138,10 +138,10 @@ seconds_to_serving() {
   echo "$(date --date="${line%% *}" +%s.%N) $1" | awk '{printf "%.2f", $1 - $2}'
 }
 
-# The vectors that the server says it computes with.
-printed_isa() {
+# Version and vectors, as the server's log says.
+printed() {
   podman logs "$container" 2>&1 |
-    sed -nE 's/.*attn-server [0-9.]+: ([A-Z0-9_]+), oneDNN.*/\1/p'
+    sed -nE 's/.*attn-server ([0-9.]+): ([A-Z0-9_]+), oneDNN.*/\1 \2/p'
 }
 
 # is <field of /proc/PID/status> <regular expression>
@@ -190,13 +190,15 @@ check_stop() {
 }
 
 run_plain() {
-  local before
+  local before version isa
   before="$(date +%s.%N)"
   start --volume "$ATTN_ROOT/deploy/example:/example:ro" "$ATTN_IMAGE"
   await_health
-  say "SERVING $(seconds_to_serving "$before") s after podman run," \
-    "vectors: $(printed_isa)"
-  [[ -n "$(printed_isa)" ]] || fail "it does not say what it computes with"
+  read -r version isa < <(printed) ||
+    fail "it does not say what it computes with"
+  [[ "$version" == "$(label version)" ]] ||
+    fail "it is version $version, its label says $(label version)"
+  say "SERVING $(seconds_to_serving "$before") s after podman run, vectors: $isa"
   check_process
   check_calls
   check_stop

@@ -198,6 +198,28 @@ sees_haproxy() {
     'count(haproxy_server_status{proxy="attn_calls",state="UP"} == 1)' 2
 }
 
+# inside <service> <argument of attn...>
+inside() { podman exec "$(container "$1")" attn "${@:2}"; }
+
+# field <name>: of the JSON on standard input.
+field() {
+  "$PYTHON" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
+}
+
+# A session of attn-1, which tells who has it.
+tells_owner() {
+  inside attn-1 --json session open --q-heads 2 --q-dim 8 --causal >"$work/session"
+  inside attn-1 session step --random 3 \
+    --session "$(field session_id <"$work/session")" >/dev/null
+  [[ "$(field owner <"$work/session")" == attn-1:8001 ]]
+}
+
+keeps_session() {
+  inside attn-1 --json session get \
+    --session "$(field session_id <"$work/session")" | field lengths |
+    grep -qxF '[3]'
+}
+
 # One server stops as an upgrade stops it, under a load that must not notice.
 loses_nothing() {
   attend_times 40 &
@@ -238,9 +260,11 @@ run_it() {
   check "both servers get calls" reaches_both
   check "the page comes through HAProxy" shows_page
   check "HAProxy's exporter tells of both servers" sees_haproxy
+  check "a session tells which server has it" tells_owner
   check "no call is lost while a server stops" loses_nothing
   check "Prometheus sees one server go" sees_one_go
   check "Prometheus and HAProxy see it come back" sees_it_come_back
+  check "its session is there again" keeps_session
   ((failed == 0)) || show_logs
 }
 
@@ -252,12 +276,14 @@ show_logs() {
   done
 }
 
+# By hand, as what is tested is over and podman-compose takes its time.
 clean_up() {
+  local filter="label=io.podman.compose.project=$project"
   if "$running"; then
-    # What is tested is over: nobody waits for their drain.
-    podman kill --signal KILL "$(container attn-1)" "$(container attn-2)" \
-      >/dev/null 2>&1 || true
-    podman_compose down --volumes --timeout 5 || true
+    podman ps --all --quiet --filter "$filter" |
+      xargs --no-run-if-empty podman rm --force --time 0 >/dev/null 2>&1 || true
+    podman volume ls --quiet --filter "$filter" |
+      xargs --no-run-if-empty podman volume rm >/dev/null 2>&1 || true
     podman network rm "${project}_default" >/dev/null 2>&1 || true
     podman image unmount "$ATTN_IMAGE" >/dev/null 2>&1 || true
     podman rmi "$(image_of haproxy)" "$(image_of prometheus)" \
