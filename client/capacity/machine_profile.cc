@@ -25,6 +25,7 @@ constexpr NumberField kNumbers[] = {
     {"call_seconds", &MachineProfile::call_seconds, true},
     {"layer_seconds", &MachineProfile::layer_seconds, false},
     {"payload_byte_seconds", &MachineProfile::payload_byte_seconds, false},
+    {"first_byte_seconds", &MachineProfile::first_byte_seconds, false},
     {"prefill_multiply_add_seconds",
      &MachineProfile::prefill_multiply_add_seconds, true},
     {"bus_bytes_per_second", &MachineProfile::bus_bytes_per_second, true},

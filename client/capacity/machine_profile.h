@@ -16,6 +16,9 @@ struct ReadCost {
   double multiply_add_seconds = 0;
 };
 
+// A frame of HTTP/2.
+inline constexpr double kFirstBytes = 16384;
+
 // Times are CPU times. tests/bench/capacity.sh measures a machine and writes
 // the file. A value.
 struct MachineProfile {
@@ -30,6 +33,8 @@ struct MachineProfile {
   double layer_seconds = 0;
   // A byte of tensors, in or out.
   double payload_byte_seconds = 0;
+  // Each of the first kFirstBytes of those besides: small messages cost more.
+  double first_byte_seconds = 0;
   ReadCost f32;
   ReadCost bf16;
   ReadCost f16;

@@ -9,9 +9,11 @@ namespace {
 CallDemand DemandBesideKernels(const MachineProfile& machine,
                                const CallVolume& volume) {
   CallDemand cost;
+  const double payload = volume.payload_in + volume.payload_out;
   cost.cpu_seconds =
       machine.call_seconds + volume.layers * machine.layer_seconds +
-      (volume.payload_in + volume.payload_out) * machine.payload_byte_seconds;
+      payload * machine.payload_byte_seconds +
+      std::min(payload, kFirstBytes) * machine.first_byte_seconds;
   cost.bytes_in = (volume.payload_in + machine.header_bytes_in) * kWireShare;
   cost.bytes_out = (volume.payload_out + machine.header_bytes_out) * kWireShare;
   cost.bus_bytes = volume.bytes;

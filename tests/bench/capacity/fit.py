@@ -1,7 +1,7 @@
 """The machine's profile: least squares for what steps cost.
 
 A call's CPU time is taken as a sum: a constant, one for each layer, one for each
-byte of tensors, and for each type of keys and values one for each element that is
+byte of tensors, another for each of the first bytes, and for each type of keys and values one for each element that is
 read and one for each multiply-add. Points that are held out of the fit tell how
 well that predicts.
 """
@@ -15,7 +15,9 @@ import numpy as np
 from points import ELEMENT_BYTES, Point
 
 Rows = list[dict[str, Any]]
-COMMON = ("call", "layer", "payload_byte")
+COMMON = ("call", "layer", "payload_byte", "first_byte")
+# A frame of HTTP/2: bytes of small messages cost more than those of large ones.
+FIRST_BYTES = 16384
 
 
 def columns() -> list[str]:
@@ -30,6 +32,7 @@ def features(point: Point) -> list[float]:
     values["call"] = 1
     values["layer"] = point.layers
     values["payload_byte"] = sum(point.payload_bytes)
+    values["first_byte"] = min(FIRST_BYTES, sum(point.payload_bytes))
     values[f"{point.kv_dtype} element"] = point.read_elements
     values[f"{point.kv_dtype} multiply_add"] = point.multiply_adds
     return list(values.values())
@@ -83,8 +86,9 @@ def fit_proxy(rounds: list[Rows]) -> tuple[float, float, float]:
     seconds = dict(quietest(rounds, "proxy", "proxy_cpu_s"))
     known = [p for p in seconds if not p.held_out]
     matrix = np.array([[1.0, sum(p.payload_bytes)] for p in known])
-    measured = np.array([seconds[p] for p in known])
-    call, byte = np.linalg.lstsq(matrix, measured, rcond=None)[0].tolist()
+    weights = np.array([1 / seconds[p] for p in known])
+    call, byte = np.linalg.lstsq(matrix * weights[:, None],
+                                 np.ones(len(known)), rcond=None)[0].tolist()
     error = max(abs(call + byte * sum(p.payload_bytes) - s) / s
                 for p, s in seconds.items() if p.held_out)
     return call, byte, error
@@ -136,6 +140,7 @@ def profile_of(rounds: list[Rows], cores: int, name: str,
         "call_seconds": costs["call"],
         "layer_seconds": costs["layer"],
         "payload_byte_seconds": costs["payload_byte"],
+        "first_byte_seconds": costs["first_byte"],
         "read": {dtype: {
             "element_seconds": costs[f"{dtype} element"],
             "multiply_add_seconds": costs[f"{dtype} multiply_add"]}

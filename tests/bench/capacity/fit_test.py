@@ -30,7 +30,8 @@ def made_of(costs: dict[str, float], factor: float = 1.0) -> fit.Rows:
 
 def some_costs() -> dict[str, float]:
     costs = dict.fromkeys(fit.columns(), 0.0)
-    costs |= {"call": 1e-4, "layer": 2e-5, "payload_byte": 1e-9}
+    costs |= {"call": 1e-4, "layer": 2e-5, "payload_byte": 1e-9,
+              "first_byte": 5e-9}
     for number, name in enumerate(fit.columns()[len(fit.COMMON):]):
         costs[name] = (1 + number) * (1e-10 if "element" in name else 1e-11)
     return costs
@@ -46,6 +47,7 @@ class FitTest(unittest.TestCase):
         self.assertAlmostEqual(profile["call_seconds"] / 1e-4, 1, 6)
         self.assertAlmostEqual(profile["layer_seconds"] / 2e-5, 1, 6)
         self.assertAlmostEqual(profile["payload_byte_seconds"] / 1e-9, 1, 6)
+        self.assertAlmostEqual(profile["first_byte_seconds"] / 5e-9, 1, 6)
         for dtype in points.ELEMENT_BYTES:
             read = profile["read"][dtype]
             for kind in ("element", "multiply_add"):

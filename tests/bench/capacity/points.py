@@ -110,5 +110,6 @@ def bus_points() -> list[Point]:
 def proxy_points() -> list[Point]:
     """From calls that are next to nothing to megabytes."""
     return [Point(1, 1, 8, 64, 1, "f32"),
+            Point(32, 8, 128, 64, 1, "bf16"),
             Point(32, 8, 128, 64, 32, "bf16", "f32"),
             Point(32, 8, 128, 64, 4, "bf16", "f32", held_out=True)]

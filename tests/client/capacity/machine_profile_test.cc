@@ -19,6 +19,7 @@ nlohmann::json PlainJson() {
                          {"call_seconds", 1e-4},
                          {"layer_seconds", 0},
                          {"payload_byte_seconds", 1e-9},
+                         {"first_byte_seconds", 0},
                          {"prefill_multiply_add_seconds", 1e-11},
                          {"bus_bytes_per_second", 2e10},
                          {"service_variation", 0.1},

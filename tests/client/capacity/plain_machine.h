@@ -14,6 +14,7 @@ inline MachineProfile PlainMachine() {
   machine.call_seconds = 1e-4;
   machine.layer_seconds = 1e-5;
   machine.payload_byte_seconds = 1e-9;
+  machine.first_byte_seconds = 2e-9;
   machine.f32 = {2e-10, 1e-11};
   machine.bf16 = {1e-10, 1e-11};
   machine.f16 = {1e-10, 1e-11};
@@ -46,6 +47,6 @@ inline SessionWorkload PlainWorkload() {
 
 // The time of such a step: a call, a layer, 1200 + 400 bytes, elements and
 // products.
-inline constexpr double kPlainStep = 1e-4 + 1e-5 + 1600e-9 + 4e-5 + 2e-6;
+inline constexpr double kPlainStep = 1e-4 + 1e-5 + 3 * 1600e-9 + 4e-5 + 2e-6;
 
 }  // namespace attn

@@ -25,6 +25,7 @@ class CapacityCommandTest : public ::testing::Test {
                  {"call_seconds", 1e-3},
                  {"layer_seconds", 0},
                  {"payload_byte_seconds", 0},
+                 {"first_byte_seconds", 0},
                  {"prefill_multiply_add_seconds", 1e-15},
                  {"bus_bytes_per_second", 1e15},
                  {"service_variation", 0},
