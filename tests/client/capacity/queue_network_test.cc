@@ -11,7 +11,7 @@
 namespace attn {
 namespace {
 
-constexpr int64_t kCalls = 400'000;
+constexpr int64_t kCalls = 200'000;
 constexpr double kService = 0.01;
 
 // Calls through one station of so many servers.
@@ -57,8 +57,8 @@ TEST(QueueNetworkTest, AStationServesInOrderOnTheServerThatIsFreeFirst) {
   EXPECT_EQ(station.served(), 5);
 }
 
-// M/M/1, M/M/4, M/D/1: the formulas are exact. Five per cent are more than
-// three standard errors of 400,000 calls at this utilisation.
+// M/M/1, M/M/4, M/D/1: the formulas are exact. The standard error of
+// the mean of 200,000 calls of M/M/1 is 1.8 % at 0.7 (Whitt 1989).
 TEST(QueueNetworkTest, WaitsAreThoseOfTheFormulas) {
   for (const OneStation& one :
        {OneStation{1, 0.7, true}, OneStation{4, 0.7, true},

@@ -140,9 +140,11 @@ TEST(ReplicaSweepTest, TheSameSeedGivesTheSameRow) {
                          setting)
                 .Row(20);
   };
-  EXPECT_EQ(row(1).direct.p99_seconds, row(1).direct.p99_seconds);
-  EXPECT_EQ(row(1).proxied.p50_seconds, row(1).proxied.p50_seconds);
-  EXPECT_NE(row(1).direct.p99_seconds, row(2).direct.p99_seconds);
+  const SweepRow first = row(1);
+  const SweepRow again = row(1);
+  EXPECT_EQ(first.direct.p99_seconds, again.direct.p99_seconds);
+  EXPECT_EQ(first.proxied.p50_seconds, again.proxied.p50_seconds);
+  EXPECT_NE(first.direct.p99_seconds, row(2).direct.p99_seconds);
 }
 
 TEST(ReplicaSweepTest, WhatHoldsNothingIsSaid) {
