@@ -14,10 +14,7 @@ namespace attn {
 namespace {
 
 constexpr double kMedian = 0.5;
-// Of each replica, and of all together: enough for a p99, in well under a
-// second.
 constexpr int64_t kCallsPerReplica = 300;
-constexpr int64_t kFewestCalls = 60'000;
 // Of the calls the first, which find empty queues.
 constexpr int64_t kWarmUpShare = 5;
 
@@ -199,8 +196,9 @@ void ReplicaSweep::Simulate(const std::vector<int64_t>& held, bool proxied,
   const double proxy_link = setting_.proxy_bits_per_second / kBitsPerByte;
   QueueTraffic traffic;
   traffic.rate = path.calls_per_second;
-  traffic.calls = std::max(
-      kFewestCalls, kCallsPerReplica * static_cast<int64_t>(held.size()));
+  traffic.calls =
+      std::max(setting_.fewest_calls,
+               kCallsPerReplica * static_cast<int64_t>(held.size()));
   traffic.route = [&](std::vector<QueueVisit>& visits) {
     if (proxied) visits.resize(2);
     const CallDemand& cost = cluster.Add(link, visits);

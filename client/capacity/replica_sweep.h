@@ -20,6 +20,9 @@ struct SweepSetting {
   // Each way; what goes through it comes in once and goes out once.
   double proxy_bits_per_second = 1e10;
   uint64_t seed = 1;
+  // Simulated, or 300 for each replica if those are more: enough for a p99, in
+  // well under a second.
+  int64_t fewest_calls = 60'000;
 };
 
 // INVALID_ARGUMENT names what is out of range, as "--proxy-cores" if `prefix`

@@ -26,6 +26,7 @@ SweepSetting WideProxy() {
   SweepSetting setting;
   setting.proxy_cores = 4000;
   setting.proxy_bits_per_second = 1e15;
+  setting.fewest_calls = 5'000;
   return setting;
 }
 
@@ -45,8 +46,10 @@ double WaitsAtMost(double t, double rate, double service) {
 TEST(ReplicaSweepTest, OneCoreIsAQueueOfConstantService) {
   SessionWorkload workload = PlainWorkload();
   workload.rate = 1;
+  SweepSetting setting = WideProxy();
+  setting.fewest_calls = 60'000;
   const ReplicaSweep sweep(PlainMachine(), workload, WideReplica(1, 0.7),
-                           WideProxy());
+                           setting);
   const auto row = sweep.Row(1);
   ASSERT_TRUE(row.ok()) << row.status();
   const double rate = row->direct.calls_per_second;
