@@ -32,11 +32,11 @@ namespace {
 
 // In the order of `attn --help`.
 constexpr AddCommand kCommands[] = {
-    AddAttendCommand,     AddBackwardCommand, AddInspectCommand,
-    AddHeatmapCommand,    AddConvertCommand,  AddPlanCommand,
-    AddInfoCommand,       AddHealthCommand,   AddLayerCommand,
-    AddSessionCommand,    AddCheckCommand,    AddLoadCommand,
-    AddCapacityCommand,   AddCompletionCommand,
+    AddAttendCommand,   AddBackwardCommand,   AddInspectCommand,
+    AddHeatmapCommand,  AddConvertCommand,    AddPlanCommand,
+    AddInfoCommand,     AddHealthCommand,     AddLayerCommand,
+    AddSessionCommand,  AddCheckCommand,      AddLoadCommand,
+    AddCapacityCommand, AddCompletionCommand,
 };
 
 constexpr char kProgramFooter[] = R"(

@@ -10,8 +10,8 @@
 namespace attn::cluster {
 namespace {
 
-constexpr int64_t kHeads = 2;
-constexpr int64_t kDim = 16;
+constexpr int64_t kDecodeHeads = 2;
+constexpr int64_t kDecodeDim = 16;
 // More than the steps of any test.
 constexpr uint64_t kSeedsOfSession = uint64_t{1} << 20;
 // Of FNV-1a, 64 bits.
@@ -21,7 +21,7 @@ constexpr uint64_t kFnvPrime = 1099511628211U;
 
 absl::StatusOr<Decode> Decode::Open(const RemoteSessionOptions& options,
                                     uint64_t seed) {
-  NewSession asked{.q_heads = kHeads, .q_dim = kDim};
+  NewSession asked{.q_heads = kDecodeHeads, .q_dim = kDecodeDim};
   asked.spec.masks = {CausalMask{Alignment::kBottomRight}};
   auto session = RemoteSession::Open(asked, options);
   if (!session.ok()) return session.status();
@@ -46,7 +46,7 @@ void Decode::Step(int64_t steps) {
 absl::Status Decode::StepOnce() {
   const uint64_t seed =
       seed_ * kSeedsOfSession + 3 * static_cast<uint64_t>(made_);
-  const Shape shape{1, kHeads, 1, kDim};
+  const Shape shape{1, kDecodeHeads, 1, kDecodeDim};
   HostTensor q = RandomTensor(shape, seed);
   const HostTensor k = RandomTensor(shape, seed + 1);
   const HostTensor v = RandomTensor(shape, seed + 2);
