@@ -85,7 +85,8 @@ class CallLoad(_Client):
 
 
 class Decodes(_Client):
-    """Sessions of RemoteSession that decode, each its own tokens."""
+    """Sessions of RemoteSession that decode, each its own tokens, with a pause before
+    each step."""
 
     def __init__(
         self,
@@ -94,12 +95,14 @@ class Decodes(_Client):
         *,
         through_proxy: bool = False,
         deadline_ms: int = 30_000,
+        pause_ms: int = 0,
     ) -> None:
         super().__init__(
             "sessions",
             *(f"--address={address}" for address in addresses),
             f"--sessions={sessions}",
             f"--deadline-ms={deadline_ms}",
+            f"--pause-ms={pause_ms}",
             *(["--through-proxy"] if through_proxy else []),
         )
 

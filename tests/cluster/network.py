@@ -47,6 +47,11 @@ class Host:
     def run(self, *command: str) -> str:
         return run(*self.command(*command))
 
+    def set_kernel(self, name: str, value: str) -> None:
+        """A setting of its network, as sysctl names it."""
+        path = f"/proc/sys/{name.replace('.', '/')}"
+        self.run("sh", "-c", 'echo "$1" > "$0"', path, value)
+
     def start(
         self,
         *command: str,

@@ -6,11 +6,20 @@ import pathlib
 import subprocess
 from typing import Sequence
 
+import yaml
+
 from network import Host
 from waiting import Metrics, until
 
 _DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
 _STOP_SECONDS = 30
+
+
+def _settings(service: str) -> dict[str, str]:
+    """The kernel's, that compose.yaml has for the service's network."""
+    text = (_DEPLOY / "compose.yaml").read_text("utf-8")
+    found: dict[str, str] = yaml.safe_load(text)["services"][service]["sysctls"]
+    return found
 
 
 class _Proxy:
@@ -48,10 +57,12 @@ class _Proxy:
 
 
 class HAProxy(_Proxy):
-    """deploy/haproxy/haproxy.cfg as it is: its names are found by the network's name
-    server, as they are by a container engine's."""
+    """deploy/haproxy/haproxy.cfg as it is, on a host as deploy/compose.yaml has it: its
+    names are found by the network's name server, as they are by a container engine's."""
 
     def start(self) -> None:
+        for name, value in _settings("haproxy").items():
+            self.host.set_kernel(name, value)
         self._start("haproxy", "-db", "-f", str(_DEPLOY / "haproxy" / "haproxy.cfg"))
         until(self._answers, f"haproxy answers: {self.log()}")
 

@@ -57,7 +57,7 @@ def test_sessions_outlive_their_server(
     through = way == "through the proxy"
     addresses = [proxy.target] if through else [one.target for one in servers]
     # Without a proxy the first address has them all.
-    decodes = cluster.decodes(addresses, 6, through_proxy=through)
+    decodes = cluster.decodes(addresses, 6, through_proxy=through, pause_ms=5)
     decodes.step(10)
     owned = servers[0].sessions()
     assert owned

@@ -38,7 +38,7 @@ def test_calls_end_by_their_deadline(
     cluster: Cluster, note: Callable[[str], None], harm: str
 ) -> None:
     server = cluster.start_servers(1)[0]
-    calls = 8 if harm == "black hole" else 40
+    calls = 40 if harm == "5 % loss" else 12
     # One whose connection stood before, and one that has yet to connect.
     standing = cluster.load(
         server.target, calls, callers=4, pause_ms=20, deadline_ms=DEADLINE_MS

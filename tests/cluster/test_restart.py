@@ -84,7 +84,9 @@ def test_sessions_outlive_a_rolling_restart(
     )
     proxy = cluster.start_haproxy()
     proxy.await_state([one.name for one in servers], up=True, backend="attn_owner")
-    busy = cluster.decodes([proxy.target], SESSIONS, through_proxy=True)
+    busy = cluster.decodes(
+        [proxy.target], SESSIONS, through_proxy=True, pause_ms=15
+    )
     paused = cluster.decodes([proxy.target], PAUSED, through_proxy=True)
     paused.step(40)
     steps = 0

@@ -33,7 +33,9 @@ def test_a_third_server_moves_no_session(
 ) -> None:
     cluster.start_servers(2)
     proxy = cluster.start_haproxy()
-    decodes = cluster.decodes([proxy.target], SESSIONS, through_proxy=True)
+    decodes = cluster.decodes(
+        [proxy.target], SESSIONS, through_proxy=True, pause_ms=5
+    )
     decodes.step(20)
     before = owners(cluster.servers)
     assert len(before) == SESSIONS and len(set(before.values())) == 2

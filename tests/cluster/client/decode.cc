@@ -28,9 +28,10 @@ absl::StatusOr<Decode> Decode::Open(const RemoteSessionOptions& options,
   return Decode(*std::move(session), seed);
 }
 
-void Decode::Step(int64_t steps) {
+void Decode::Step(int64_t steps, absl::Duration pause) {
   const int64_t end = made_ + steps;
   while (made_ < end && failures_.size() < kMostFailures) {
+    absl::SleepFor(pause);
     const absl::Time start = absl::Now();
     const absl::Status status = StepOnce();
     const absl::Duration took = absl::Now() - start;

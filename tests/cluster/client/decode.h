@@ -18,10 +18,10 @@ class Decode {
   static absl::StatusOr<Decode> Open(const RemoteSessionOptions& options,
                                      uint64_t seed);
 
-  // So many steps more. One that fails is counted and made again; after
-  // kMostFailures of them in all the rest is left. The last output is held
-  // against the oracle.
-  void Step(int64_t steps);
+  // So many steps more, a pause before each. One that fails is counted and made
+  // again; after kMostFailures of them in all the rest is left. The last output
+  // is held against the oracle.
+  void Step(int64_t steps, absl::Duration pause);
 
   // address, id, moves, tokens, wrong; digest, of the bits of all outputs in
   // their order; longest_ms, of a step; failures: code, message and ms of each.

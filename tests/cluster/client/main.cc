@@ -57,10 +57,12 @@ int RunCalls(const Flags& flags) {
   return 0;
 }
 
-void StepAll(std::vector<Decode>& decodes, int64_t steps) {
+void StepAll(std::vector<Decode>& decodes, int64_t steps,
+             absl::Duration pause) {
   std::vector<std::thread> threads;
   for (Decode& decode : decodes) {
-    threads.emplace_back([&decode, steps] { decode.Step(steps); });
+    threads.emplace_back(
+        [&decode, steps, pause] { decode.Step(steps, pause); });
   }
   for (std::thread& thread : threads) thread.join();
 }
@@ -76,7 +78,7 @@ int RunSessions(const Flags& flags) {
     decodes.push_back(*std::move(decode));
   }
   for (int64_t steps = 0; std::cin >> steps;) {
-    StepAll(decodes, steps);
+    StepAll(decodes, steps, absl::Milliseconds(flags.pause_ms));
     nlohmann::json told = nlohmann::json::array();
     for (const Decode& decode : decodes) told.push_back(decode.Told());
     std::cout << told << std::endl;
@@ -94,10 +96,10 @@ int Main(int argc, char** argv) {
     command->add_option("--address", flags.addresses)->required();
     command->add_option("--deadline-ms", flags.deadline_ms);
     command->add_option("--attempts", flags.attempts);
+    command->add_option("--pause-ms", flags.pause_ms);
   }
   calls->add_option("--calls", flags.calls);
   calls->add_option("--callers", flags.callers);
-  calls->add_option("--pause-ms", flags.pause_ms);
   sessions->add_option("--sessions", flags.sessions);
   sessions->add_flag("--through-proxy", flags.through_proxy);
   CLI11_PARSE(app, argc, argv);
