@@ -18,8 +18,8 @@ _STOP_SECONDS = 30
 def _settings(service: str) -> dict[str, str]:
     """The kernel's, that compose.yaml has for the service's network."""
     text = (_DEPLOY / "compose.yaml").read_text("utf-8")
-    found: dict[str, str] = yaml.safe_load(text)["services"][service]["sysctls"]
-    return found
+    found = yaml.safe_load(text)["services"][service]["sysctls"]
+    return dict(setting.split("=") for setting in found)
 
 
 class _Proxy:
