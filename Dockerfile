@@ -19,10 +19,15 @@ ARG LANG=C.UTF-8
 RUN --mount=type=cache,target=/root/.cache/ccache \
     bash -c 'source deploy/common.sh && build_preset release attn-server attn'
 COPY LICENSE ./
-COPY deploy/image/collect.sh deploy/image/
+COPY deploy/image/collect.sh deploy/image/sbom.py deploy/image/
+ARG VERSION=0.1.0
 RUN strip build/release/bin/attn-server build/release/bin/attn \
  && deploy/image/collect.sh /image /state build/release/bin/attn-server \
-    build/release/bin/attn
+    build/release/bin/attn -- /usr/include/boost/version.hpp \
+    /usr/include/CLI/CLI.hpp /usr/include/hwy/highway.h \
+    /usr/include/nlohmann/json.hpp \
+ && deploy/image/sbom.py /image "$VERSION" >/sbom.json \
+ && mv /sbom.json /image/usr/share/doc/attn/sbom.cdx.json
 
 FROM scratch
 COPY --from=build /image/ /

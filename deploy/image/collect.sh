@@ -2,12 +2,13 @@
 # Collects what the image holds; runs in the build stage of the Dockerfile, where
 # the packages are installed:
 #
-#   deploy/image/collect.sh ROOT STATE PROGRAM...
+#   deploy/image/collect.sh ROOT STATE PROGRAM... [-- HEADER...]
 #
 # ROOT becomes the image's root: the programs, the libraries that they load, the
 # files named below, the licences of all these, and what a scanner for known faults
-# asks for: the packages that they are from. STATE holds the empty folders that are
-# the user's own.
+# asks for: the packages that they are from. HEADER is one of each library that is
+# compiled in: its package and its licence are told of, too. STATE holds the empty
+# folders that are the user's own.
 set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -81,8 +82,9 @@ add_files() {
   install --mode=755 "$@" "$root/usr/local/bin/"
   listed="$(for program in "$@"; do libraries_of "$program"; done)"
   mapfile -t libraries < <(sort -u <<<"$listed")
-  learn_owners "${libraries[@]}" "${files[@]}"
+  learn_owners "${libraries[@]}" "${files[@]}" "${headers[@]}"
   for file in "${libraries[@]}" "${files[@]}"; do add_file "$file"; done
+  for file in "${headers[@]}"; do packages+=("$(package_of "$file")"); done
   ldconfig -r "$root"
   # The only thing that it leaves and nobody reads.
   rm -rf "$root/var/cache/ldconfig"
@@ -111,16 +113,22 @@ PASSWD
 }
 
 main() {
-  local package
-  (($# > 2)) || fail "usage: deploy/image/collect.sh ROOT STATE PROGRAM..."
+  local package programs=()
+  (($# > 2)) ||
+    fail "usage: deploy/image/collect.sh ROOT STATE PROGRAM... [-- HEADER...]"
   root="$1"
   status="$root/var/lib/dpkg/status.d"
   packages=(base-files)
   mkdir -p "$status" "$2/attn"
   chmod 700 "$2/attn"
   shift 2
+  while (($# > 0)) && [[ "$1" != -- ]]; do
+    programs+=("$1")
+    shift
+  done
+  headers=("${@:2}")
   make_links
-  add_files "$@"
+  add_files "${programs[@]}"
   for package in $(printf '%s\n' "${packages[@]}" | sort -u); do
     add_package "$package"
   done
