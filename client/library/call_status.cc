@@ -135,6 +135,16 @@ absl::Status WithErrorReason(absl::Status status, absl::string_view details) {
   return status;
 }
 
+absl::Status WithMessage(const absl::Status& status,
+                         absl::string_view message) {
+  absl::Status result(status.code(), message);
+  status.ForEachPayload(
+      [&result](absl::string_view url, const absl::Cord& payload) {
+        result.SetPayload(url, payload);
+      });
+  return result;
+}
+
 std::string ErrorReasonOf(const absl::Status& status) {
   const auto reason = status.GetPayload(kReasonPayload);
   return reason.has_value() ? std::string(*reason) : "";

@@ -22,6 +22,9 @@ bool IsUnreachable(const absl::Status& status);
 // `status` with the reason that `details`, a google.rpc.Status, names.
 absl::Status WithErrorReason(absl::Status status, absl::string_view details);
 
+// `status` with other words; what it carries beside them stays.
+absl::Status WithMessage(const absl::Status& status, absl::string_view message);
+
 // The reason of the google.rpc.ErrorInfo that came with an error, such as
 // "SESSION_EXPIRED"; empty if there was none.
 std::string ErrorReasonOf(const absl::Status& status);

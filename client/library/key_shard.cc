@@ -52,8 +52,8 @@ class Sharder {
 
   absl::StatusOr<AttendMessage> Make() {
     for (const absl::Status& status :
-         {CheckWanted(), CheckStages(), ShiftTransforms(), SliceBiases(),
-          ShiftMasks()}) {
+         {CheckWanted(), CheckStages(), CheckLengths(), ShiftTransforms(),
+          SliceBiases(), ShiftMasks()}) {
       if (!status.ok()) return status;
     }
     shard_.args.k = Slice(whole_.args.k, 2, range_);
@@ -107,6 +107,17 @@ class Sharder {
     return absl::OkStatus();
   }
 
+  // No server sees that one was too long: its part of it is not.
+  absl::Status CheckLengths() const {
+    const std::vector<int64_t>& lengths = whole_.args.kv_lengths;
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      if (lengths[i] >= 0 && lengths[i] <= keys_) continue;
+      return FieldError(absl::StrCat("kv_lengths[", i, "]"),
+                        absl::StrCat(lengths[i]), absl::StrCat("0 to ", keys_));
+    }
+    return absl::OkStatus();
+  }
+
   // The index of an input of which the last axis is cut like the keys.
   uint32_t SliceInput(uint32_t input) {
     const TensorView& view = whole_.args.inputs[input];
@@ -134,11 +145,21 @@ class Sharder {
     return NamedInputs(spec);
   }
 
+  // Of a tensor over the keys. One that is as long as a part would fit there.
   absl::Status CheckInput(absl::string_view field, uint32_t input) const {
-    if (input < whole_.args.inputs.size()) return absl::OkStatus();
+    if (input >= whole_.args.inputs.size()) {
+      return FieldError(
+          field, absl::StrCat("input ", input),
+          absl::StrCat("one of the call's ", whole_.args.inputs.size()));
+    }
+    const Shape& shape = whole_.args.inputs[input].shape;
+    const int last = shape.rank() - 1;
+    if (last < 0 || shape[last] == 1 || shape[last] == keys_) {
+      return absl::OkStatus();
+    }
     return FieldError(
-        field, absl::StrCat("input ", input),
-        absl::StrCat("one of the call's ", whole_.args.inputs.size()));
+        field, absl::StrCat("inputs[", input, "] of shape ", shape.ToString()),
+        absl::StrCat("1 or ", keys_, " at the end"));
   }
 
   absl::Status ShiftTransforms() {
@@ -231,6 +252,11 @@ class Sharder {
     const auto* window = std::get_if<WindowMask>(&mask);
     if (causal == nullptr && window == nullptr) {
       return Refuse(field, "another mask", "causal, window or dense");
+    }
+    if (window != nullptr &&
+        std::min(window->left.value_or(0), window->right.value_or(0)) < 0) {
+      return FieldError(absl::StrCat(field, ".window"), "a distance below 0",
+                        "distances >= 0, or none for unbounded");
     }
     const auto first = FirstPosition(
         field, causal != nullptr ? causal->alignment : window->alignment);

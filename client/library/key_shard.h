@@ -30,7 +30,8 @@ std::vector<ShardRange> DivideKeys(int64_t keys, int64_t count);
 // masks but causal, window and dense), or at positions that cannot be moved
 // (biases but dense and constant; programs; sines of each row); dropout,
 // projections, I8 keys, packed or ragged tensors; other outputs; and causal or
-// window masks beside lengths.
+// window masks beside lengths. Also what the whole call could not mean, and a
+// server would not see: lengths and tensors that are not those of the keys.
 absl::StatusOr<AttendMessage> ShardOf(const AttendMessage& message,
                                       ShardRange range);
 

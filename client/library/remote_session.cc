@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/library/call_status.h"
 #include "engine/core/field_error.h"
 
 namespace attn {
@@ -17,13 +18,7 @@ constexpr int kStepAxes = 4;
 constexpr int kRowAxis = 2;
 
 absl::Status WithMore(const absl::Status& status, absl::string_view more) {
-  absl::Status result(status.code(),
-                      absl::StrCat(status.message(), "; ", more));
-  status.ForEachPayload(
-      [&result](absl::string_view url, const absl::Cord& payload) {
-        result.SetPayload(url, payload);
-      });
-  return result;
+  return WithMessage(status, absl::StrCat(status.message(), "; ", more));
 }
 
 absl::Status CheckShapes(const StepTensors& step, size_t index) {

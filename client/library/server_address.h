@@ -12,10 +12,10 @@ inline constexpr char kServerAddressForms[] =
     "host:port, unix:/path, dns:///name:port or ipv4:host:port,host:port";
 
 // INVALID_ARGUMENT unless it is one of these:
-//   host:port             one server; of a name's addresses the first that
-//   answers unix:/path            one server dns:///name:port      every
-//   address of the name ipv4:a:port,b:port    these, each as dotted numbers;
-//   also ipv6:[a]:port,...
+// - host:port: one server; of a name's addresses the first that answers;
+// - unix:/path: one server;
+// - dns:///name:port: every address of the name;
+// - ipv4:a:port,b:port: these, each as dotted numbers; also ipv6:[a]:port,...
 absl::Status CheckServerAddress(const std::string& address);
 
 // Whether there may be several servers behind it, among which calls go round:

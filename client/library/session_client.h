@@ -111,7 +111,8 @@ class SessionClient {
       const CallOptions& options = {}) const;
 
   // The same for a session whose server is `owner`: calls name it to a proxy at
-  // this client's address (call_route.h). They name their session anyway.
+  // this client's address (call_route.h). They name their session anyway, but
+  // for a stream of steps, which may be about several.
   SessionClient RoutedTo(std::string owner) const;
 
   const std::string& address() const { return channel_.address(); }

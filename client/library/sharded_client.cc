@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/library/call_status.h"
 #include "client/library/merge.h"
 #include "client/library/outputs.h"
 #include "engine/core/field_error.h"
@@ -32,6 +33,25 @@ std::optional<HostTensor> SinksOf(const AttendMessage& message) {
       std::get_if<SoftmaxNormalizer>(&message.spec.normalizer);
   if (softmax == nullptr || !softmax->sink.has_value()) return std::nullopt;
   return HostTensor::Copy(message.args.inputs[*softmax->sink]);
+}
+
+// INTERNAL unless a server answered what was asked: parts are copied side by
+// side.
+absl::Status CheckPart(const AttendMessage& shard, const HostTensor& output,
+                       const HostTensor& lse) {
+  const Shape& q = shard.args.q.shape;
+  const Shape rows{q[0], q[1], q[2]};
+  const Shape full{q[0], q[1], q[2], shard.args.v.shape[3]};
+  const DType dtype = *shard.output_dtype;
+  if (output.shape() == full && lse.shape() == rows &&
+      output.dtype() == dtype && lse.dtype() == dtype) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(
+      absl::StrCat("got output ", Name(output.dtype()), " ",
+                   output.shape().ToString(), " and lse ", Name(lse.dtype()),
+                   " ", lse.shape().ToString(), ", expected ", Name(dtype), " ",
+                   full.ToString(), " and ", rows.ToString()));
 }
 
 // INVALID_ARGUMENT if the call names sinks that it does not bring.
@@ -86,14 +106,19 @@ absl::StatusOr<ShardedClient::Part> ShardedClient::Compute(
       auto lse = OutputOf(*result, "lse");
       if (!output.ok()) return output.status();
       if (!lse.ok()) return lse.status();
+      if (absl::Status status = CheckPart(*shard, *output, *lse);
+          !status.ok()) {
+        return WithMessage(
+            status, absl::StrCat(addresses_[at], ": ", status.message()));
+      }
       return Part{.output = *std::move(output),
                   .lse = *std::move(lse),
                   .report = {.keys = keys,
                              .address = addresses_[at],
                              .report = result->header.report()}};
     }
-    failed = absl::Status(
-        result.status().code(),
+    failed = WithMessage(
+        result.status(),
         absl::StrCat("keys [", keys.begin, ", ", keys.end, ") at ",
                      addresses_[at], ": ", result.status().message()));
     if (!absl::IsUnavailable(result.status())) break;

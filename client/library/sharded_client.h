@@ -53,7 +53,9 @@ class ShardedClient {
   // lse_with_sink or some of them, and gets them all; its tensors are sent from
   // where they are, and may be reused once this returns. The deadline is one
   // for all parts. INVALID_ARGUMENT for what cannot be divided (ShardOf()),
-  // else the error of the first part that failed, with the server's address.
+  // else the error of the first part that failed, with the server's address;
+  // INTERNAL for a server that answers something else. Blocks a thread for each
+  // part.
   absl::StatusOr<ShardedAttention> Attend(
       const AttendMessage& message, const CallOptions& options = {}) const;
 

@@ -2,19 +2,20 @@
 #include "client/library/sharded_client.h"
 
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "client/library/key_shard.h"
+#include "attention/v1/attention.pb.h"
 #include "client/library/outputs.h"
 #include "engine/core/field_error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/app/server.h"
+#include "tests/client/library/owned_call.h"
+#include "tests/client/library/scripted_server.h"
 
 namespace attn {
 namespace {
@@ -22,42 +23,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr int64_t kBatch = 2;
-constexpr int64_t kQueryHeads = 4;
-constexpr int64_t kKeyHeads = 2;
-constexpr int64_t kWidth = 8;
 // Of f32 and weights of a softmax.
 constexpr double kNear = 1e-5;
-
-HostTensor Normal(const Shape& shape, std::mt19937& random) {
-  HostTensor tensor(DType::kF32, shape);
-  std::normal_distribution<float> normal;
-  for (float& x : tensor.values<float>()) x = normal(random);
-  return tensor;
-}
-
-// A call and the tensors that it is about.
-struct OwnedCall {
-  OwnedCall(int64_t queries, int64_t keys, uint32_t seed) : random(seed) {
-    tensors.push_back(Normal({kBatch, kQueryHeads, queries, kWidth}, random));
-    tensors.push_back(Normal({kBatch, kKeyHeads, keys, kWidth}, random));
-    tensors.push_back(Normal({kBatch, kKeyHeads, keys, kWidth}, random));
-    message.args.q = tensors[0].view();
-    message.args.k = tensors[1].view();
-    message.args.v = tensors[2].view();
-    message.wanted = {.output = true, .lse = true};
-  }
-  uint32_t Bring(HostTensor tensor) {
-    // Their bytes stay where they are when the vector grows.
-    tensors.push_back(std::move(tensor));
-    message.args.inputs.push_back(tensors.back().view());
-    return static_cast<uint32_t>(message.args.inputs.size() - 1);
-  }
-
-  std::mt19937 random;
-  std::vector<HostTensor> tensors;
-  AttendMessage message;
-};
 
 class ShardedClientTest : public ::testing::Test {
  protected:
@@ -115,29 +82,6 @@ class ShardedClientTest : public ::testing::Test {
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<Server>> servers_;
 };
-
-TEST(DivideKeys, PartsAreInOrderWholeAndNearlyAlike) {
-  for (const int64_t keys : {0, 1, 63, 64, 65, 200, 4096, 100000}) {
-    for (const int64_t count : {1, 2, 3, 7, 1000}) {
-      const auto ranges = DivideKeys(keys, count);
-      ASSERT_FALSE(ranges.empty());
-      EXPECT_LE(ranges.size(), static_cast<size_t>(count));
-      int64_t end = 0;
-      int64_t longest = 0;
-      int64_t shortest = keys;
-      for (const ShardRange& range : ranges) {
-        EXPECT_EQ(range.begin, end);
-        EXPECT_EQ(range.begin % 64, 0);
-        EXPECT_TRUE(range.end > range.begin || keys == 0);
-        longest = std::max(longest, range.end - range.begin);
-        shortest = std::min(shortest, range.end - range.begin);
-        end = range.end;
-      }
-      EXPECT_EQ(end, keys);
-      EXPECT_LE(longest - shortest, 127) << keys << " by " << count;
-    }
-  }
-}
 
 TEST_F(ShardedClientTest, AllKeysWeighTheSameAndTheirMeanIsTheMeanOfAll) {
   constexpr int64_t kKeys = 300;
@@ -280,77 +224,42 @@ TEST_F(ShardedClientTest, AnErrorNamesThePartAndTheServer) {
               HasSubstr("keys [0, 64) at " + addresses_[0]));
 }
 
-TEST(ShardOf, RefusesWhatSomeKeysAloneDoNotTell) {
-  struct Refused {
-    const char* field;
-    std::function<void(AttendMessage&)> change;
-  };
-  const std::vector<Refused> cases = {
-      {"spec.sparsifiers",
-       [](auto& m) { m.spec.sparsifiers = {TopKSparsifier{}}; }},
-      {"spec.normalizer",
-       [](auto& m) { m.spec.normalizer = SparsemaxNormalizer{}; }},
-      {"spec.biases[0]", [](auto& m) { m.spec.biases = {AlibiBias{}}; }},
-      {"spec.biases[0]", [](auto& m) { m.spec.biases = {DenseBias{4}}; }},
-      {"spec.masks[1]",
-       [](auto& m) {
-         m.spec.masks = {CausalMask{Alignment::kTopLeft}, PrefixMask{}};
-       }},
-      {"spec.masks[0]", [](auto& m) { m.spec.masks = {DenseMask{0}}; }},
-      {"spec.masks[0].alignment",
-       [](auto& m) { m.spec.masks = {CausalMask{}}; }},
-      {"spec.masks[0]",
-       [](auto& m) {
-         m.spec.masks = {CausalMask{Alignment::kTopLeft}};
-         m.args.kv_lengths = {100, 100};
-       }},
-      {"spec.transforms[0]",
-       [](auto& m) {
-         RotaryTransform turn;
-         turn.cos = 0;
-         m.spec.transforms = {turn};
-       }},
-      {"spec.score_program",
-       [](auto& m) {
-         m.spec.score_program = ProgramSpec{"score", {}};
-       }},
-      {"spec.weight_program",
-       [](auto& m) {
-         m.spec.weight_program = ProgramSpec{"weight", {}};
-       }},
-      {"spec.dropout", [](auto& m) { m.spec.dropout = DropoutSpec{}; }},
-      {"spec.kv_quantization",
-       [](auto& m) { m.spec.kv_quantization = KvQuantization{}; }},
-      {"spec.projections",
-       [](auto& m) { m.spec.projections = ProjectionSpec{}; }},
-      {"kv_offsets",
-       [](auto& m) {
-         m.args.q_offsets = {0, 3};
-       }},
-      {"qkv", [](auto& m) { m.qkv = m.args.k; }},
-      {"q.shape",
-       [](auto& m) {
-         m.args.q.shape = {4, kWidth};
-       }},
-      {"v.shape",
-       [](auto& m) {
-         m.args.v.shape = {kBatch, kKeyHeads, 299, kWidth};
-       }},
-      {"wanted", [](auto& m) { m.wanted.weights = true; }},
-      {"wanted", [](auto& m) { m.wanted.row_statistics = true; }}};
-  for (const Refused& each : cases) {
-    OwnedCall call(4, 300, 1);
-    each.change(call.message);
-    const auto shard = ShardOf(call.message, {0, 64});
-    EXPECT_TRUE(absl::IsInvalidArgument(shard.status()))
-        << each.field << ": " << shard.status();
-    EXPECT_EQ(FieldOf(shard.status()), each.field) << shard.status();
+// As one server's, which a program may look at (FieldOf(), ErrorReasonOf()).
+TEST_F(ShardedClientTest, AnErrorKeepsWhatTheServerSaidBesideIt) {
+  OwnedCall call(4, 300, 11);
+  call.message.spec.softcap = -1;
+  const auto client = AttentionClient::Connect({.address = addresses_[0]});
+  const auto whole = client->Attend(call.message);
+  const auto refused = Sharded().Attend(call.message);
+  ASSERT_TRUE(FieldOf(whole.status()).has_value()) << whole.status();
+  EXPECT_EQ(FieldOf(refused.status()), FieldOf(whole.status()));
+}
+
+v1::Tensor Zeros(std::initializer_list<int64_t> shape) {
+  v1::Tensor tensor;
+  tensor.set_dtype(v1::DATA_TYPE_F32);
+  size_t bytes = sizeof(float);
+  for (const int64_t extent : shape) {
+    tensor.add_shape(extent);
+    bytes *= static_cast<size_t>(extent);
   }
-  OwnedCall call(4, 300, 1);
-  for (const ShardRange& range :
-       {ShardRange{-1, 3}, ShardRange{5, 4}, ShardRange{0, 301}}) {
-    EXPECT_EQ(FieldOf(ShardOf(call.message, range).status()), "range");
-  }
+  tensor.set_data(std::string(bytes, '\0'));
+  return tensor;
+}
+
+// Its answer would have been copied behind the room of the others.
+TEST_F(ShardedClientTest, AnAnswerOfAnotherShapeIsAnError) {
+  OwnedCall call(4, 128, 12);
+  v1::AttendResponse larger;
+  *larger.mutable_output() = Zeros({kBatch, kQueryHeads, 400, kWidth});
+  *larger.mutable_lse() = Zeros({kBatch, kQueryHeads, 400});
+  ScriptedServer other;
+  other.AnswerWith(larger.SerializeAsString());
+  const auto client = ShardedClient::Connect({addresses_[0], other.address()});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto got = client->Attend(call.message);
+  EXPECT_TRUE(absl::IsInternal(got.status())) << got.status();
+  EXPECT_THAT(std::string(got.status().message()), HasSubstr(other.address()));
 }
 
 TEST(ShardedClient, NeedsServers) {
