@@ -22,9 +22,9 @@ double RandomNumbers::Exponential() { return -std::log(Uniform()); }
 double RandomNumbers::LogNormal(double variation) {
   if (variation <= 0) return 1;
   const double spread = std::log(1 + variation);
-  // Box and Muller.
-  const double normal = std::sqrt(-2 * std::log(Uniform())) *
-                        std::cos(2 * std::numbers::pi * Uniform());
+  // Box and Muller. One after the other: the order of operands is a compiler's.
+  const double radius = std::sqrt(-2 * std::log(Uniform()));
+  const double normal = radius * std::cos(2 * std::numbers::pi * Uniform());
   return std::exp(normal * std::sqrt(spread) - spread / 2);
 }
 

@@ -26,8 +26,7 @@ struct SweepSetting {
 };
 
 // INVALID_ARGUMENT names what is out of range, as "--proxy-cores" if `prefix`
-// is
-// "--".
+// is "--".
 absl::Status CheckSweep(const SweepSetting& setting, const char* prefix = "");
 
 // A way from the clients to the replicas, filled with as many sessions as it
