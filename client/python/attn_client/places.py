@@ -153,7 +153,7 @@ class Places:
         channel = asked
         if owner and not self._through_proxy:
             channel = self._called(owner, asked)
-        elif not owner and names_several(asked.address):
+        elif not self._through_proxy and names_several(asked.address):
             raise precondition(
                 f"addresses: got {asked.address}, behind which a server does not say "
                 "which one it is, expected that each is started with "

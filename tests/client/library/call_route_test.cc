@@ -103,5 +103,17 @@ TEST_F(CallRouteTest, SeveralServersBehindOneAddressMustSayWhichTheyAre) {
   EXPECT_EQ(session->address(), server(0).address());
 }
 
+TEST_F(CallRouteTest, SeveralProxiesBehindOneAddressMayBeToldNoOwner) {
+  StartServers(1);
+  RemoteSessionOptions options = Options();
+  options.addresses = {absl::StrCat("ipv4:", server(0).address())};
+  options.through_proxy = true;
+  auto session = RemoteSession::Open(PlainSession(1), options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ(session->owner(), "");
+  PlainDecode decode(1);
+  EXPECT_TRUE(decode.Step(*session, {0}, 3).ok());
+}
+
 }  // namespace
 }  // namespace attn

@@ -339,6 +339,12 @@ def test_several_servers_behind_one_address_must_say_which_they_are(server, deco
     assert raised.value.code is grpc.StatusCode.FAILED_PRECONDITION
 
 
+def test_several_proxies_behind_one_address_may_be_told_no_owner(server, decode):
+    with decode.open(f"ipv4:{server.address}", through_proxy=True) as session:
+        assert session.owner == ""
+        decode.check(session.step(*decode.rows(0, 3)), 0, 3)
+
+
 def test_an_address_that_cannot_understand_is_not_asked_around(server, proxy):
     flaky = proxy()
     flaky.plan("OpenSession", status(grpc.StatusCode.INVALID_ARGUMENT, "not so"))
