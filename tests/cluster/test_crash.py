@@ -14,6 +14,7 @@ from conftest import Cluster
 from load import digests, undisturbed
 from server import await_tokens
 from test_restart import CALLS, tell
+from waiting import until
 
 STEPS = 300
 HEADS, DIM = 2, 16
@@ -35,8 +36,7 @@ def test_no_call_is_lost_with_a_server(
         ),
     }
     before = servers[0].calls()
-    time.sleep(0.5)
-    assert servers[0].calls() > before, "it is under load"
+    until(lambda: servers[0].calls() > before, "it is under load")
     servers[0].kill()
     down = proxy.await_state([servers[0].name], up=False)
     told = {who: load.finish() for who, load in loads.items()}

@@ -11,6 +11,7 @@ from conftest import Cluster
 from load import digests, undisturbed
 from server import Server
 from test_restart import CALLS, tell
+from waiting import until
 
 SESSIONS = 12
 
@@ -63,23 +64,37 @@ def test_one_client_uses_all_servers_alike(
 ) -> None:
     servers = cluster.start_servers(3)
     proxy = cluster.start_haproxy()
-    ways = {"HAProxy": proxy.target, "round_robin": cluster.client_side}
-    for way, address in ways.items():
+    # HAProxy evens what is under way: of six callers a server that is slow for a
+    # moment gets fewer.
+    ways = [
+        ("HAProxy", proxy.target, 1, 1.1),
+        ("HAProxy, six callers", proxy.target, 6, 1.5),
+        ("round_robin", cluster.client_side, 6, 1.1),
+    ]
+    for way, address, callers, most in ways:
         before = [one.calls() for one in servers]
-        told = cluster.load(address, CALLS // 5, callers=6).finish()
+        told = cluster.load(address, CALLS // 5, callers=callers).finish()
         assert told["ok"] == told["calls"], told
         ratio = imbalance(servers, before)
         note(f"{tell(told, way)}; max/mean {ratio:.3f}")
-        assert ratio <= 1.1, way
+        assert ratio <= most, way
 
 
 def test_python_clients_use_all_servers_alike(cluster: Cluster) -> None:
     servers = cluster.start_servers(3)
     q = np.ones((1, 1, 4, 8), np.float32)
     with AttentionClient(cluster.client_side) as client:
+
+        def reaches_all() -> bool:
+            client.attend(q, q, q)
+            return all(one.calls() > 0 for one in servers)
+
+        # The first calls go to whoever is connected first.
+        until(reaches_all, "a call to each server")
+        before = [one.calls() for one in servers]
         for _ in range(90):
             client.attend(q, q, q)
-    assert imbalance(servers, [0, 0, 0]) <= 1.1
+    assert imbalance(servers, before) <= 1.1
 
 
 def test_a_server_may_come_back_with_another_address(
