@@ -117,7 +117,8 @@ def test_a_draining_owner_keeps_its_sessions_until_it_is_gone(
 ) -> None:
     """While its health is NOT_SERVING it gets steps of its sessions through the
     proxy, and no new calls."""
-    first, second = cluster.start_servers(2)
+    # Time for all that follows on a machine that is busy.
+    first, second = cluster.start_servers(2, "--drain-delay=8s")
     proxy = cluster.start_haproxy()
     decodes = cluster.decodes([proxy.target], 4, through_proxy=True)
     decodes.step(1)

@@ -220,11 +220,18 @@ keeps_session() {
     grep -qxF '[3]'
 }
 
+# attend_while <file>: as long as it is there.
+attend_while() {
+  while [[ -e "$1" ]]; do attend_times 1; done
+}
+
 # One server stops as an upgrade stops it, under a load that must not notice.
 loses_nothing() {
-  attend_times 40 &
+  touch "$work/stopping"
+  attend_while "$work/stopping" &
   local load=$!
-  podman stop --time 40 "$(container attn-1)" >/dev/null
+  podman stop --time 48 "$(container attn-1)" >/dev/null
+  rm "$work/stopping"
   wait "$load"
   [[ "$(podman inspect --format '{{.State.ExitCode}}' \
     "$(container attn-1)")" == 0 ]]
