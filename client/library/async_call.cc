@@ -4,11 +4,13 @@
 
 #include "absl/time/clock.h"
 #include "client/library/call_status.h"
+#include "client/library/callback_threads.h"
 
 namespace attn {
 
 void AsyncCall::Start(std::shared_ptr<ChannelState> channel,
                       AsyncRequest request, Done done) {
+  KeepCallbackThreads();
   const std::shared_ptr<AsyncCall> call(
       new AsyncCall(std::move(channel), std::move(request), std::move(done)));
   call->Attempt();
@@ -41,12 +43,6 @@ void AsyncCall::Ended(const absl::Status& status) {
     AttemptAfter(*wait);
     return;
   }
-  // The caller may let go of the channel as soon as it hears. If this call then
-  // were the last to hold it, on this thread of gRPC's, gRPC 1.51 would end its
-  // threads from one of them and crash.
-  context_.reset();
-  alarm_.reset();
-  channel_.reset();
   done_(status, response_);
 }
 

@@ -57,7 +57,7 @@ class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
   AsyncRequest request_;
   CallRetries retries_;
   Done done_;
-  // Of the attempt that is under way. Holds the channel too.
+  // Of the attempt that is under way.
   std::optional<grpc::ClientContext> context_;
   grpc::ByteBuffer response_;
   std::shared_ptr<grpc::Alarm> alarm_;

@@ -11,6 +11,7 @@
 #include "client/library/async_call.h"
 #include "client/library/call_retries.h"
 #include "client/library/call_status.h"
+#include "client/library/callback_threads.h"
 #include "client/library/server_address.h"
 #include "engine/core/field_error.h"
 #include "grpcpp/create_channel.h"
@@ -219,6 +220,7 @@ void RawChannel::CallAsync(const char* method, const grpc::ByteBuffer& request,
 
 void RawChannel::PrepareStream(const char* method, grpc::ClientContext& context,
                                StreamReactor* reactor) const {
+  KeepCallbackThreads();
   Authorize(context);
   state_->large->PrepareBidiStreamingCall(&context, method, grpc::StubOptions(),
                                           reactor);

@@ -190,8 +190,7 @@ void StreamConnection::OnDone(const grpc::Status& status) {
     unanswered.swap(calls_);
     context.swap(context_);
   }
-  // Whoever hears of the end may let go of the channel. This thread of gRPC's
-  // must not be the last to hold it: gRPC 1.51 would end its threads from here.
+  // There is nothing left to cancel.
   context.reset();
   if (failed.ok()) {
     failed =
