@@ -43,6 +43,8 @@ void AsyncCall::Ended(const absl::Status& status) {
     AttemptAfter(*wait);
     return;
   }
+  // What it was set to do holds this call.
+  alarm_.reset();
   done_(status, response_);
 }
 

@@ -43,7 +43,7 @@ TEST_F(ColourTest, AFileIsNotPaintedUnlessAlways) {
 
 TEST_F(ColourTest, ATerminalIsPaintedUnlessItOrItsUserSaysNo) {
   const int terminal = OpenTerminal();
-  ASSERT_GE(terminal, 0);
+  if (terminal < 0) GTEST_SKIP() << "there are no terminals: no /dev/pts";
   setenv("TERM", "xterm", 1);
   unsetenv("NO_COLOR");
   EXPECT_TRUE(WantsColourOn(terminal));

@@ -53,7 +53,7 @@ check_run() {
 
 build_with_cmake() {
   say "building by find_package"
-  run_logged cmake -S "$work/project" -B "$work/cmake" \
+  run_logged cmake -G Ninja -S "$work/project" -B "$work/cmake" \
     "-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_CXX_COMPILER=$compiler"
   run_logged cmake --build "$work/cmake"
   check_run "$work/cmake/my_client"
