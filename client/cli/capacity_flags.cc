@@ -1,5 +1,7 @@
 #include "client/cli/capacity_flags.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -20,6 +22,9 @@ constexpr char kSweepGroup[] = "Sweep";
 constexpr double kGiga = 1e9;
 constexpr double kGib = 1 << 30;
 constexpr double kMib = 1 << 20;
+// Of a table, and of a sweep: more is no question, and takes no end of memory.
+constexpr size_t kMostRows = 10000;
+constexpr size_t kMostSweeps = 100;
 
 void AddSessionFlags(CLI::App& command, CapacityFlags& flags) {
   SessionWorkload& workload = flags.workload;
@@ -163,6 +168,10 @@ absl::Status ReadReplica(const CapacityFlags& flags, CapacityJob& job) {
                       : job.machine.cores;
   replica.memory_bytes = flags.memory_gib * kGib;
   replica.network_bits_per_second = flags.network_gbps * kGiga;
+  if (flags.given.contains("--memory-bandwidth") &&
+      flags.memory_gigabytes_per_second == 0) {
+    return FieldError("--memory-bandwidth", "0", "above 0 GB/s");
+  }
   replica.bus_bytes_per_second = flags.memory_gigabytes_per_second * kGiga;
   replica.p99_seconds = absl::ToDoubleSeconds(*p99);
   replica.most_utilisation = flags.most_utilisation;
@@ -189,6 +198,17 @@ absl::Status AddQuestions(const CapacityFlags& flags, CapacityJob& job) {
   if (!workload.ok()) return workload.status();
   std::vector<int64_t> sessions = flags.sessions;
   if (sessions.empty()) sessions = {0};
+  if (sessions.size() > kMostRows / std::max<size_t>(flags.tokens.size(), 1)) {
+    return FieldError(
+        sessions.size() > flags.tokens.size() ? "--sessions" : "--tokens",
+        absl::StrCat(sessions.size(), " by ", flags.tokens.size(), " values"),
+        absl::StrCat("a table of at most ", kMostRows, " rows"));
+  }
+  const bool divided = flags.given.contains("--total-rate");
+  if (divided && !(flags.total_rate > 0 && std::isfinite(flags.total_rate))) {
+    return FieldError("--total-rate", absl::StrCat(flags.total_rate),
+                      "above 0 tokens/s, and finite");
+  }
   for (const int64_t count : sessions) {
     if (!flags.sessions.empty() &&
         (count < 1 || count > kMostPlannedSessions)) {
@@ -198,7 +218,7 @@ absl::Status AddQuestions(const CapacityFlags& flags, CapacityJob& job) {
     for (const int64_t tokens : flags.tokens) {
       CapacityQuestion question{count, *workload};
       question.workload.tokens = tokens;
-      if (flags.given.contains("--total-rate")) {
+      if (divided) {
         question.workload.rate = flags.total_rate / static_cast<double>(count);
       }
       absl::Status status = CheckWorkload(question.workload, "--");
@@ -211,6 +231,11 @@ absl::Status AddQuestions(const CapacityFlags& flags, CapacityJob& job) {
 
 absl::Status ReadSweep(const CapacityFlags& flags, CapacityJob& job) {
   if (!flags.given.contains("--sweep-replicas")) return absl::OkStatus();
+  if (flags.sweep_replicas.size() > kMostSweeps) {
+    return FieldError("--sweep-replicas",
+                      absl::StrCat(flags.sweep_replicas.size(), " values"),
+                      absl::StrCat("at most ", kMostSweeps));
+  }
   job.sweep_replicas = flags.sweep_replicas;
   for (const int64_t replicas : job.sweep_replicas) {
     if (replicas < 1 || replicas > kMostSweptReplicas) {

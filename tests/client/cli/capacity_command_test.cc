@@ -176,6 +176,10 @@ TEST_F(CapacityCommandTest, WhatIsWrongIsOneLineThatNamesTheFlag) {
       {{"--total-rate", "2", "--replicas", "1"}, "--total-rate: got a value"},
       {{"--sessions", "1", "--rate", "1", "--total-rate", "2"},
        "--rate cannot stand with --total-rate"},
+      {{"--sessions", "1", "--total-rate", "nan"}, "--total-rate: got nan"},
+      {{"--sessions", "2", "--total-rate", "-1"}, "--total-rate: got -1"},
+      {{"--sessions", "1", "--memory-bandwidth", "0"},
+       "--memory-bandwidth: got 0"},
       {{"--replicas", "0"}, "--replicas: got 0"},
       {{"--sweep-replicas", "1,1001"}, "--sweep-replicas: got 1001"},
       {{"--sweep-replicas", "1", "--sessions", "5"}, "--sessions: got a value"},
@@ -188,6 +192,24 @@ TEST_F(CapacityCommandTest, WhatIsWrongIsOneLineThatNamesTheFlag) {
     EXPECT_THAT(result.err, StartsWith("attn: "));
     EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
     EXPECT_EQ(result.out, "");
+  }
+}
+
+// Nine million rows took 3 GB, and minutes.
+TEST_F(CapacityCommandTest, ATableIsNoLargerThanSomebodyReads) {
+  std::string ones = "1";
+  for (int i = 1; i < 101; ++i) ones += ",1";
+  const struct {
+    std::vector<std::string> arguments;
+    const char* says;
+  } cases[] = {
+      {{"--sessions", ones, "--tokens", ones}, "--tokens: got 101 by 101"},
+      {{"--sweep-replicas", ones}, "--sweep-replicas: got 101 values"},
+  };
+  for (const auto& large : cases) {
+    const ProgramResult result = Capacity(large.arguments);
+    EXPECT_EQ(result.exit_code, 2) << large.says;
+    EXPECT_THAT(result.err, HasSubstr(large.says));
   }
 }
 
