@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -44,6 +47,20 @@ bool IsOrigin(absl::string_view text) {
   return has_scheme && !text.empty() && !absl::StrContains(text, '/');
 }
 
+// Clients dial it, and send it as a header's value.
+bool IsOwner(const std::string& address) {
+  if (address.empty()) return true;
+  const bool graph = absl::c_all_of(address, [](char c) {
+    return absl::ascii_isgraph(static_cast<unsigned char>(c));
+  });
+  if (!graph || absl::StrContains(address, '/') != IsUnixAddress(address)) {
+    return false;
+  }
+  if (IsUnixAddress(address)) return true;
+  const auto split = SplitHostPort(address);
+  return split.has_value() && split->port > 0;
+}
+
 absl::Status CheckAddresses(const ServerOptions& o) {
   if (o.grpc_addresses.empty()) {
     return Bad("--grpc-address: must name one address at least");
@@ -61,6 +78,11 @@ absl::Status CheckAddresses(const ServerOptions& o) {
   if (!o.http_address.empty() && !SplitHostPort(o.http_address).has_value()) {
     return Bad(absl::StrCat("--http-address=", o.http_address,
                             ": must be host:port, or empty"));
+  }
+  if (!IsOwner(o.advertise_address)) {
+    return Bad(absl::StrCat(
+        "--advertise-address=", absl::CHexEscape(o.advertise_address),
+        ": must be host:port or unix:/path, without spaces, or empty"));
   }
   for (const std::string& origin : o.http_cors_origins) {
     if (IsOrigin(origin)) continue;
