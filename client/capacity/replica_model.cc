@@ -27,16 +27,22 @@ struct Bound {
   double ReplicaSetting::*value;
   double least;
   double most;
+  // As the flag has it: how much of ours one is.
+  double scale;
+  const char* unit;
 };
 
 constexpr Bound kBounds[] = {
-    {"memory-per-replica", &ReplicaSetting::memory_bytes, 1 << 20, 1e15},
-    {"network-gbps", &ReplicaSetting::network_bits_per_second, 1e6, 1e15},
-    {"memory-bandwidth", &ReplicaSetting::bus_bytes_per_second, 0, 1e15},
-    {"p99", &ReplicaSetting::p99_seconds, 1e-6, 86400},
-    {"max-utilisation", &ReplicaSetting::most_utilisation, 0.01, 0.99},
-    {"round-trip", &ReplicaSetting::round_trip_seconds, 0, 60},
-    {"call-memory", &ReplicaSetting::call_bytes, 0, 1e15},
+    {"memory-per-replica", &ReplicaSetting::memory_bytes, 1 << 20, 1e15,
+     1 << 30, " GiB"},
+    {"network-gbps", &ReplicaSetting::network_bits_per_second, 1e6, 1e15, 1e9,
+     " Gb/s"},
+    {"memory-bandwidth", &ReplicaSetting::bus_bytes_per_second, 0, 1e15, 1e9,
+     " GB/s"},
+    {"p99", &ReplicaSetting::p99_seconds, 1e-6, 86400, 1, " s"},
+    {"max-utilisation", &ReplicaSetting::most_utilisation, 0.01, 0.99, 1, ""},
+    {"round-trip", &ReplicaSetting::round_trip_seconds, 0, 60, 1, " s"},
+    {"call-memory", &ReplicaSetting::call_bytes, 0, 1e15, 1 << 20, " MiB"},
 };
 
 }  // namespace
@@ -50,8 +56,10 @@ absl::Status CheckReplica(const ReplicaSetting& setting, const char* prefix) {
   for (const Bound& bound : kBounds) {
     const double value = setting.*bound.value;
     if (!(value >= bound.least && value <= bound.most)) {
-      return FieldError(absl::StrCat(prefix, bound.name), absl::StrCat(value),
-                        absl::StrCat(bound.least, " to ", bound.most));
+      return FieldError(absl::StrCat(prefix, bound.name),
+                        absl::StrCat(value / bound.scale, bound.unit),
+                        absl::StrCat(bound.least / bound.scale, " to ",
+                                     bound.most / bound.scale, bound.unit));
     }
   }
   return absl::OkStatus();
