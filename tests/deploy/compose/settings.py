@@ -17,6 +17,10 @@ OURS = "attn:dev"
 GRPC_PORT = 8001
 METRICS_PORT = 8002
 UNITS = {"m": 2**20, "g": 2**30}
+# The server's defaults of --drain-delay and --drain-timeout, and what is reckoned for
+# replies that are on their way; then sessions are written, as deploy/kubernetes has it.
+DRAIN_SECONDS = 5 + 25 + 10
+WRITTEN_BYTES_PER_SECOND = 64 * 2**20
 
 
 def size_in_bytes(text):
@@ -70,6 +74,10 @@ def server_faults(name, service):
     if 2 * inflight + sessions + layers >= size_in_bytes(
             service.get("mem_limit")):
         yield f"{name}: its own limits are more than its memory"
+    grace = re.fullmatch(r"(\d+)s", str(service.get("stop_grace_period")))
+    needed = DRAIN_SECONDS + sessions / WRITTEN_BYTES_PER_SECOND
+    if not grace or int(grace[1]) < needed:
+        yield f"{name}: is killed while it stops, which may take {needed:.0f} s"
 
 
 def targets(prometheus, job):

@@ -57,6 +57,11 @@ class SettingsTest(unittest.TestCase):
         self.expect("more than its memory",
                     lambda services: services["attn-1"].update(mem_limit="1g"))
 
+    def test_a_stop_that_is_cut_off(self):
+        for period in (None, "10s", "40s"):
+            self.expect("killed while it stops", lambda services:
+                        services["attn-1"].update(stop_grace_period=period))
+
     def test_the_address_of_another(self):
         self.expect("tells its clients", lambda services: services["attn-1"][
             "environment"].update(ATTN_ADVERTISE_ADDRESS="attn-2:8001"))
